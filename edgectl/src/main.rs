@@ -1,0 +1,2 @@
+//! edgectl
+fn main() {}
