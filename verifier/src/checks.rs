@@ -1,0 +1,84 @@
+//! The checks of CHECKS.md by number, so that code, trace and tests name the same thing.
+
+use protocol::Mode;
+use serde::{Deserialize, Serialize};
+
+macro_rules! checks {
+    ($($(#[$meta:meta])* $id:ident = $name:literal,)+) => {
+        /// A check of CHECKS.md.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Check { $(#[doc = $name] $id,)+ }
+
+        impl Check {
+            /// Every check, in the order of CHECKS.md.
+            pub const ALL: &'static [Self] = &[$(Self::$id,)+];
+
+            /// Number in CHECKS.md, such as `S7`.
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$id => stringify!($id),)+ }
+            }
+
+            /// Name for people.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$id => $name,)+ }
+            }
+        }
+    };
+}
+
+checks! {
+    S1 = "request body",
+    S2 = "region allowlist",
+    S3 = "host allowlist",
+    S4 = "header allowlist",
+    S5 = "authorization grammar",
+    S6 = "credential scope",
+    S7 = "signed headers",
+    S8 = "binding to audience and key",
+    S9 = "request date",
+    S10 = "call to STS",
+    S11 = "answer of STS",
+    S12 = "ARN grammar",
+    S13 = "identity",
+    K1 = "token form",
+    K2 = "algorithm and header",
+    K3 = "issuer",
+    K4 = "key and signature",
+    K5 = "audience and times",
+    K6 = "service account",
+    K7 = "replay",
+    B1 = "token form and tenant",
+    B3 = "token state",
+    M1 = "mapping to a tenant",
+    M2 = "ban and state",
+}
+
+impl Check {
+    /// The checks an appraisal of `mode` goes through, in order.
+    pub const fn of_mode(mode: Mode) -> &'static [Self] {
+        match mode {
+            Mode::AwsSts => &[
+                Self::S1,
+                Self::S2,
+                Self::S3,
+                Self::S4,
+                Self::S5,
+                Self::S6,
+                Self::S7,
+                Self::S8,
+                Self::S9,
+                Self::S10,
+                Self::S11,
+                Self::S12,
+                Self::S13,
+                Self::M1,
+                Self::M2,
+            ],
+            Mode::GkeOidc | Mode::EksOidc => {
+                &[Self::K1, Self::K2, Self::K3, Self::K4, Self::K5, Self::K6, Self::M1, Self::K7, Self::M2]
+            }
+            Mode::BootstrapToken => &[Self::B1, Self::B3, Self::M2],
+            Mode::MtlsRenewal => &[],
+        }
+    }
+}

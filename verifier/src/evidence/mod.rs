@@ -1,0 +1,8 @@
+//! Parse and verify: from the octets of a request to an identity that has been proven.
+
+pub mod identity;
+
+pub use identity::{
+    AwsPrincipal, BootstrapClaim, EvidenceUse, KubernetesPrincipal, Principal, PrincipalKind, VerifiedEvidence,
+    VerifiedIdentity,
+};

@@ -1,0 +1,1 @@
+//! Native signature back end.

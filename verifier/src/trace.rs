@@ -1,0 +1,54 @@
+//! Decision trace: what each check compared, for `/v1/verify` (PROTOCOL, Verify). Costs nothing when off.
+
+use protocol::{Mode, TraceEntry, TraceOutcome};
+
+use crate::Denial;
+use crate::checks::Check;
+
+/// Collects passed checks while an appraisal runs.
+#[derive(Debug, Default)]
+pub struct Trace {
+    entries: Option<Vec<TraceEntry>>,
+}
+
+impl Trace {
+    /// Records nothing: enrolment and renewal.
+    pub const fn off() -> Self {
+        Self { entries: None }
+    }
+
+    /// Records every check.
+    pub fn on() -> Self {
+        Self { entries: Some(Vec::with_capacity(16)) }
+    }
+
+    /// `check` passed; `compared` gives (expected, actual) without secrets and runs only when the trace is on.
+    pub fn pass(&mut self, check: Check, compared: impl FnOnce() -> (String, String)) {
+        if let Some(entries) = &mut self.entries {
+            let (expected, actual) = compared();
+            entries.push(entry(check, TraceOutcome::Pass, Some((expected, actual))));
+        }
+    }
+
+    /// The whole trace of an appraisal of `mode`: what passed, what refused, what was not reached.
+    pub fn finish(self, mode: Mode, denial: Option<&Denial>) -> Vec<TraceEntry> {
+        let mut entries = self.entries.unwrap_or_default();
+        if let Some(Denial { check: Some(check), compared, detail, .. }) = denial {
+            let compared = compared.clone();
+            let mut failed = entry(*check, TraceOutcome::Fail, compared);
+            failed.actual.get_or_insert_with(|| detail.clone());
+            entries.push(failed);
+        }
+        for check in Check::of_mode(mode) {
+            if !entries.iter().any(|entry| entry.check == check.id()) {
+                entries.push(entry(*check, TraceOutcome::Skipped, None));
+            }
+        }
+        entries
+    }
+}
+
+fn entry(check: Check, outcome: TraceOutcome, compared: Option<(String, String)>) -> TraceEntry {
+    let (expected, actual) = compared.unzip();
+    TraceEntry { check: check.id().to_owned(), name: check.name().to_owned(), outcome, expected, actual }
+}
