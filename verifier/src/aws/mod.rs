@@ -1,1 +1,6 @@
-//! placeholder
+//! What the verifier knows of AWS: partitions and their STS hosts, the grammar of SigV4's `Authorization`, ARNs, and the answer of
+//! `GetCallerIdentity`. Out of scope: computing signatures; STS does that (CHECKS S10).
+
+pub mod endpoint;
+pub mod partition;
+mod partition_data;

@@ -1,5 +1,8 @@
 //! What the outside must give: small traits, `async fn` without a `Send` bound. Fakes live in [`crate::ports::fakes`] behind `test-support`.
 
+#[cfg(feature = "test-support")]
+pub mod fakes;
+
 use thiserror::Error;
 
 use crate::keys::{PublicKey, SignatureAlgorithm};
@@ -44,9 +47,12 @@ pub enum HttpError {
     /// The connection broke inside the body.
     #[error("the answer was cut off")]
     Cut,
-    /// The body is larger than allowed.
+    /// The head came, and the body is larger than allowed.
     #[error("the answer is too large")]
-    TooLarge,
+    TooLarge {
+        /// HTTP status of that answer.
+        status: u16,
+    },
 }
 
 /// Outbound HTTP.
