@@ -2,6 +2,7 @@
 //!
 //! Accepted (CHECKS I1, K4): RSA of 2048 to 4096 bits with an odd modulus and e = 65537, points on P-256 and P-384, Ed25519.
 
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// RSA public exponent; no other is accepted.
@@ -9,7 +10,10 @@ pub const RSA_EXPONENT: u32 = 65_537;
 
 /// A public key whose parameters have been checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct PublicKey(Inner);
+pub struct PublicKey {
+    inner: Inner,
+    thumbprint: [u8; 32],
+}
 
 /// Checked parameters, for the back ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,6 +22,26 @@ enum Inner {
     P256([u8; 65]),
     P384([u8; 97]),
     Ed25519([u8; 32]),
+}
+
+impl Inner {
+    /// Octets that make the key, each kind under a tag of its own.
+    fn tagged(&self) -> (&'static [u8], &[u8]) {
+        match self {
+            Self::Rsa(modulus) => (b"rsa\0", modulus),
+            Self::P256(point) => (b"p256\0", point),
+            Self::P384(point) => (b"p384\0", point),
+            Self::Ed25519(key) => (b"ed25519\0", key),
+        }
+    }
+}
+
+impl From<Inner> for PublicKey {
+    fn from(inner: Inner) -> Self {
+        let (tag, octets) = inner.tagged();
+        let thumbprint = Sha256::new().chain_update(tag).chain_update(octets).finalize().into();
+        Self { inner, thumbprint }
+    }
 }
 
 /// View of a [`PublicKey`] for a signature back end.
@@ -71,6 +95,9 @@ pub enum KeyError {
     /// Not 32 octets.
     #[error("Ed25519 key must have 32 octets")]
     Ed25519,
+    /// A point of small order, for which anyone can make signatures, or a second spelling of a point.
+    #[error("Ed25519 key is a weak or non-canonical point")]
+    Ed25519Weak,
 }
 
 impl PublicKey {
@@ -90,14 +117,14 @@ impl PublicKey {
         if exponent != [1, 0, 1] {
             return Err(KeyError::RsaExponent);
         }
-        Ok(Self(Inner::Rsa(modulus.to_vec())))
+        Ok(Inner::Rsa(modulus.to_vec()).into())
     }
 
     /// P-256 from an uncompressed SEC 1 point.
     pub fn p256(point: &[u8]) -> Result<Self, KeyError> {
         let point: [u8; 65] = point.try_into().map_err(|_| KeyError::Point)?;
         match p256::PublicKey::from_sec1_bytes(&point) {
-            Ok(_) if point.first() == Some(&4) => Ok(Self(Inner::P256(point))),
+            Ok(_) if point.first() == Some(&4) => Ok(Inner::P256(point).into()),
             _ => Err(KeyError::Point),
         }
     }
@@ -106,19 +133,28 @@ impl PublicKey {
     pub fn p384(point: &[u8]) -> Result<Self, KeyError> {
         let point: [u8; 97] = point.try_into().map_err(|_| KeyError::Point)?;
         match p384::PublicKey::from_sec1_bytes(&point) {
-            Ok(_) if point.first() == Some(&4) => Ok(Self(Inner::P384(point))),
+            Ok(_) if point.first() == Some(&4) => Ok(Inner::P384(point).into()),
             _ => Err(KeyError::Point),
         }
     }
 
     /// Ed25519 from its 32 octets.
     pub fn ed25519(key: &[u8]) -> Result<Self, KeyError> {
-        Ok(Self(Inner::Ed25519(key.try_into().map_err(|_| KeyError::Ed25519)?)))
+        let key: [u8; 32] = key.try_into().map_err(|_| KeyError::Ed25519)?;
+        if small_order_or_non_canonical(&key) {
+            return Err(KeyError::Ed25519Weak);
+        }
+        Ok(Inner::Ed25519(key).into())
+    }
+
+    /// Names the key: SHA-256 over its kind and parameters, computed once. For caches of imported keys.
+    pub const fn thumbprint(&self) -> &[u8; 32] {
+        &self.thumbprint
     }
 
     /// The parameters, for a back end.
     pub fn material(&self) -> KeyMaterial<'_> {
-        match &self.0 {
+        match &self.inner {
             Inner::Rsa(modulus) => KeyMaterial::Rsa { modulus },
             Inner::P256(point) => KeyMaterial::P256(point),
             Inner::P384(point) => KeyMaterial::P384(point),
@@ -128,11 +164,140 @@ impl PublicKey {
 
     /// The one algorithm of JWS, renewals and our CSRs for this kind of key.
     pub fn algorithm(&self) -> SignatureAlgorithm {
-        match &self.0 {
+        match &self.inner {
             Inner::Rsa(_) => SignatureAlgorithm::Rs256,
             Inner::P256(_) => SignatureAlgorithm::Es256,
             Inner::P384(_) => SignatureAlgorithm::Es384,
             Inner::Ed25519(_) => SignatureAlgorithm::EdDsa,
         }
+    }
+}
+
+/// Whether an Ed25519 key is one of the eight points of small order, or has y ≥ p (RFC 8032 section 5.1.3): the back ends differ on these.
+fn small_order_or_non_canonical(key: &[u8; 32]) -> bool {
+    /// y = 2^255 − 19, little-endian.
+    const P: [u8; 32] = {
+        let mut p = [0xff; 32];
+        p[0] = 0xed;
+        p[31] = 0x7f;
+        p
+    };
+    /// y of the points of order 8 (with both signs of x); those of order 1, 2 and 4 have y = 1, −1 and 0.
+    const ORDER_8: [[u8; 32]; 2] = [
+        [
+            0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98, 0xf0, 0xd5, 0xdf,
+            0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53, 0xfc, 0x05,
+        ],
+        [
+            0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+            0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+        ],
+    ];
+    let mut y = *key;
+    if let Some(last) = y.last_mut() {
+        *last &= 0x7f;
+    }
+    let only_first = |first: u8| y.iter().skip(1).all(|octet| *octet == 0) && y.first() == Some(&first);
+    let minus_one = {
+        let mut p = P;
+        p[0] = 0xec;
+        p
+    };
+    y.iter().rev().ge(P.iter().rev()) || only_first(0) || only_first(1) || y == minus_one || ORDER_8.contains(&y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p256::elliptic_curve::sec1::ToSec1Point as _;
+
+    use crate::encoding::hex;
+
+    /// CHECKS I1, K4: each bound from both sides.
+    #[test]
+    fn rsa_bounds() {
+        let modulus = |bits: usize| {
+            let mut modulus = vec![0xff; bits.div_ceil(8)];
+            modulus[0] >>= (8 - bits % 8) % 8;
+            modulus
+        };
+        let e = [1, 0, 1];
+        assert!(PublicKey::rsa(&modulus(2048), &e).is_ok());
+        assert!(PublicKey::rsa(&modulus(4096), &e).is_ok());
+        for bits in [512, 2047, 4097, 8192, 16_384] {
+            assert_eq!(PublicKey::rsa(&modulus(bits), &e), Err(KeyError::RsaSize), "{bits}");
+        }
+        for exponent in [&[][..], &[1], &[3], &[0, 1, 0, 1], &[1, 0, 0], &[1, 0, 1, 0], &[2, 0, 1]] {
+            assert_eq!(PublicKey::rsa(&modulus(2048), exponent), Err(KeyError::RsaExponent));
+        }
+        let mut even = modulus(2048);
+        even[255] = 0xfe;
+        assert_eq!(PublicKey::rsa(&even, &e), Err(KeyError::RsaModulus));
+        let padded = [&[0][..], &modulus(2048)].concat();
+        assert_eq!(PublicKey::rsa(&padded, &e), Err(KeyError::RsaModulus));
+    }
+
+    #[test]
+    fn points_must_be_on_their_curve_and_uncompressed() {
+        let generator = p256::PublicKey::from_affine(p256::AffinePoint::GENERATOR).unwrap();
+        let point = generator.to_sec1_point(false);
+        assert!(PublicKey::p256(point.as_bytes()).is_ok());
+        assert_eq!(PublicKey::p384(point.as_bytes()), Err(KeyError::Point));
+        assert_eq!(PublicKey::p256(generator.to_sec1_point(true).as_bytes()), Err(KeyError::Point));
+        assert_eq!(PublicKey::p256(&[0]), Err(KeyError::Point));
+        assert_eq!(PublicKey::p256(&[]), Err(KeyError::Point));
+        for flip in 0..65 {
+            let mut wrong = point.as_bytes().to_vec();
+            wrong[flip] ^= 1;
+            assert_eq!(PublicKey::p256(&wrong), Err(KeyError::Point), "{flip}");
+        }
+        let mut hybrid = point.as_bytes().to_vec();
+        for tag in [6, 7] {
+            hybrid[0] = tag;
+            assert_eq!(PublicKey::p256(&hybrid), Err(KeyError::Point));
+        }
+        let p384 = p384::PublicKey::from_affine(p384::AffinePoint::GENERATOR).unwrap().to_sec1_point(false);
+        assert!(PublicKey::p384(p384.as_bytes()).is_ok());
+        assert_eq!(PublicKey::p256(p384.as_bytes()), Err(KeyError::Point));
+    }
+
+    #[test]
+    fn weak_ed25519_keys_are_refused() {
+        let weak = |first: u8, middle: u8, last: u8| {
+            let mut key = [middle; 32];
+            key[0] = first;
+            key[31] = last;
+            key
+        };
+        for key in [
+            weak(0, 0, 0),
+            weak(1, 0, 0),
+            weak(1, 0, 0x80),
+            weak(0xec, 0xff, 0x7f),
+            weak(0xed, 0xff, 0x7f),
+            weak(0xee, 0xff, 0xff),
+            weak(0xff, 0xff, 0xff),
+        ] {
+            assert_eq!(PublicKey::ed25519(&key), Err(KeyError::Ed25519Weak), "{}", hex(&key));
+        }
+        assert_eq!(PublicKey::ed25519(&[5; 31]), Err(KeyError::Ed25519));
+        assert!(PublicKey::ed25519(&weak(2, 0, 0)).is_ok());
+        assert!(PublicKey::ed25519(&weak(0xeb, 0xff, 0x7f)).is_ok());
+    }
+
+    /// The table above against the curve itself: exactly the eight points of the torsion subgroup.
+    #[test]
+    fn small_order_table_is_the_torsion_subgroup() {
+        for point in curve25519_dalek::constants::EIGHT_TORSION {
+            assert!(small_order_or_non_canonical(point.compress().as_bytes()));
+        }
+        assert!(!small_order_or_non_canonical(curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED.as_bytes()));
+    }
+
+    #[test]
+    fn thumbprints_tell_keys_and_kinds_apart() {
+        let ed = PublicKey::ed25519(&[9; 32]).unwrap();
+        assert_eq!(ed.thumbprint(), PublicKey::ed25519(&[9; 32]).unwrap().thumbprint());
+        assert_ne!(ed.thumbprint(), PublicKey::ed25519(&[7; 32]).unwrap().thumbprint());
     }
 }

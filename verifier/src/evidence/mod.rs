@@ -2,6 +2,7 @@
 
 pub mod bootstrap_token;
 pub mod identity;
+pub mod kubernetes_oidc;
 
 pub use identity::{
     AwsPrincipal, BootstrapClaim, EvidenceUse, KubernetesPrincipal, Principal, PrincipalKind, VerifiedEvidence,
