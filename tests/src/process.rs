@@ -1,0 +1,341 @@
+//! Runs a program beside a test: output captured, readiness awaited with a bound, ended on drop.
+//!
+//! Everything here blocks, on purpose: the emulators answer from threads of their own, so a test
+//! may wait. A child is the head of a process group of its own, and the group is ended with it, so that what
+//! it started (a `workerd` under `node`) does not stay behind.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+const POLL: Duration = Duration::from_millis(20);
+/// How long a child may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// Lines kept per stream; the rest of a chatty child's past is forgotten.
+const KEPT_LINES: usize = 20_000;
+
+/// Why a child did not do what was awaited.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It could not be started or waited for.
+    #[error("{program}: {source}")]
+    Io {
+        /// The program's name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ended before it was ready.
+    #[error("{program} ended early ({status})\n{output}")]
+    Ended {
+        /// The program's name.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it wrote.
+        output: String,
+    },
+    /// It took too long.
+    #[error("{program}: no {awaited} within {bound:?}\n{output}")]
+    TimedOut {
+        /// The program's name.
+        program: String,
+        /// What was waited for.
+        awaited: String,
+        /// For how long.
+        bound: Duration,
+        /// The end of what it wrote.
+        output: String,
+    },
+}
+
+/// One output stream of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    kept: VecDeque<String>,
+    forgotten: usize,
+    ended: bool,
+}
+
+#[derive(Debug, Default)]
+struct Capture {
+    lines: Mutex<Lines>,
+    changed: Condvar,
+}
+
+impl Capture {
+    /// Reads `source` to its end on a thread.
+    fn follow(self: &Arc<Self>, source: impl Read + Send + 'static) -> JoinHandle<()> {
+        let capture = Arc::clone(self);
+        std::thread::spawn(move || {
+            let mut source = BufReader::new(source);
+            let mut line = Vec::new();
+            while matches!(source.read_until(b'\n', &mut line), Ok(1..)) {
+                let text = String::from_utf8_lossy(&line);
+                capture.push(text.trim_end_matches(['\n', '\r']).to_owned());
+                line.clear();
+            }
+            capture.lines.lock().ended = true;
+            capture.changed.notify_all();
+        })
+    }
+
+    fn push(&self, line: String) {
+        let mut lines = self.lines.lock();
+        if lines.kept.len() == KEPT_LINES {
+            lines.kept.pop_front();
+            lines.forgotten += 1;
+        }
+        lines.kept.push_back(line);
+        self.changed.notify_all();
+    }
+
+    fn text(&self) -> String {
+        let lines = self.lines.lock();
+        lines.kept.iter().fold(String::new(), |mut text, line| {
+            text.push_str(line);
+            text.push('\n');
+            text
+        })
+    }
+
+    /// The first line that satisfies `wanted`, past ones included.
+    fn wait_for(&self, wanted: &mut dyn FnMut(&str) -> bool, until: Instant) -> Option<String> {
+        let mut lines = self.lines.lock();
+        let mut seen = 0;
+        loop {
+            let skip = usize::saturating_sub(seen, lines.forgotten);
+            if let Some(line) = lines.kept.iter().skip(skip).find(|line| wanted(line)) {
+                return Some(line.clone());
+            }
+            seen = lines.forgotten + lines.kept.len();
+            if lines.ended || self.changed.wait_until(&mut lines, until).timed_out() {
+                return None;
+            }
+        }
+    }
+}
+
+/// A child that ends with this value.
+#[derive(Debug)]
+pub struct ChildProcess {
+    program: String,
+    child: Child,
+    stdout: Arc<Capture>,
+    stderr: Arc<Capture>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl ChildProcess {
+    /// Starts `command` with both output streams captured and no standard input.
+    pub fn spawn(command: &mut Command) -> Result<Self, ProcessError> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|source| ProcessError::Io {
+                program: program.clone(),
+                source,
+            })?;
+        let (stdout, stderr) = (Arc::<Capture>::default(), Arc::<Capture>::default());
+        let mut readers = Vec::new();
+        readers.extend(child.stdout.take().map(|source| stdout.follow(source)));
+        readers.extend(child.stderr.take().map(|source| stderr.follow(source)));
+        Ok(Self {
+            program,
+            child,
+            stdout,
+            stderr,
+            readers,
+        })
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Standard output so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// Standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits for a line of `stream` that satisfies `wanted`, one already written included.
+    pub fn wait_for_line(
+        &mut self,
+        stream: Stream,
+        awaited: &str,
+        bound: Duration,
+        mut wanted: impl FnMut(&str) -> bool,
+    ) -> Result<String, ProcessError> {
+        let capture = match stream {
+            Stream::Stdout => Arc::clone(&self.stdout),
+            Stream::Stderr => Arc::clone(&self.stderr),
+        };
+        if let Some(line) = capture.wait_for(&mut wanted, Instant::now() + bound) {
+            return Ok(line);
+        }
+        // The stream ends a little before the process does.
+        let status = if capture.lines.lock().ended {
+            self.poll_exit(Instant::now() + GRACE)?
+        } else {
+            None
+        };
+        Err(self.not_ready(status, awaited, bound))
+    }
+
+    /// Waits until something accepts connections at `address`.
+    pub fn wait_for_port(
+        &mut self,
+        address: SocketAddr,
+        bound: Duration,
+    ) -> Result<(), ProcessError> {
+        let until = Instant::now() + bound;
+        loop {
+            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+                return Ok(());
+            }
+            let status = self.try_wait()?;
+            if status.is_some() || Instant::now() >= until {
+                return Err(self.not_ready(status, &format!("listener at {address}"), bound));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Waits for the child to end by itself.
+    pub fn wait_for_exit(&mut self, bound: Duration) -> Result<ExitStatus, ProcessError> {
+        match self.poll_exit(Instant::now() + bound)? {
+            Some(status) => {
+                self.join_readers();
+                Ok(status)
+            }
+            None => Err(self.not_ready(None, "end", bound)),
+        }
+    }
+
+    /// Sends a signal to the child alone.
+    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+        kill_process(self.group(), signal).map_err(|error| self.io(error.into()))
+    }
+
+    /// Ends the child as an operator would: SIGTERM, and SIGKILL when that is not heeded.
+    pub fn terminate(&mut self) -> Result<ExitStatus, ProcessError> {
+        if let Some(status) = self.try_wait()? {
+            self.kill_group();
+            return Ok(status);
+        }
+        // It can have ended meanwhile; the wait below tells.
+        let _ = self.signal(Signal::TERM);
+        self.poll_exit(Instant::now() + GRACE)?;
+        self.kill()
+    }
+
+    /// Kills the child and what it started, as a crash would.
+    pub fn kill(&mut self) -> Result<ExitStatus, ProcessError> {
+        self.kill_group();
+        let status = self.child.wait().map_err(|source| self.io(source))?;
+        self.join_readers();
+        Ok(status)
+    }
+
+    /// Ends whatever is left of the group. The child's id is not reused before it has been waited for,
+    /// and a group id not while a member lives, so this reaches no stranger.
+    fn kill_group(&self) {
+        let _ = kill_process_group(self.group(), Signal::KILL);
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn try_wait(&mut self) -> Result<Option<ExitStatus>, ProcessError> {
+        self.child.try_wait().map_err(|source| ProcessError::Io {
+            program: self.program.clone(),
+            source,
+        })
+    }
+
+    fn poll_exit(&mut self, until: Instant) -> Result<Option<ExitStatus>, ProcessError> {
+        loop {
+            let status = self.try_wait()?;
+            if status.is_some() || Instant::now() >= until {
+                return Ok(status);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn join_readers(&mut self) {
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+    }
+
+    fn io(&self, source: io::Error) -> ProcessError {
+        ProcessError::Io {
+            program: self.program.clone(),
+            source,
+        }
+    }
+
+    fn not_ready(
+        &self,
+        status: Option<ExitStatus>,
+        awaited: &str,
+        bound: Duration,
+    ) -> ProcessError {
+        let program = self.program.clone();
+        let output = format!("{}{}", self.stdout(), self.stderr());
+        match status {
+            Some(status) => ProcessError::Ended {
+                program,
+                status,
+                output,
+            },
+            None => ProcessError::TimedOut {
+                program,
+                awaited: awaited.to_owned(),
+                bound,
+                output,
+            },
+        }
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        let _ = self.terminate();
+    }
+}
+
+/// A loopback port that was free a moment ago. Prefer port 0 where the program can pick itself.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port())
+}
