@@ -37,6 +37,8 @@ pub mod trace;
 
 #[cfg(feature = "rust-crypto")]
 pub mod rust_crypto;
+#[cfg(feature = "suites")]
+pub mod suites;
 
 pub use denial::Denial;
 pub use time::UnixTime;
