@@ -1,13 +1,20 @@
 //! Appraise: which tenant the policy maps a proven identity to.
 
+mod compile;
+mod document;
 pub mod policy;
 pub mod rule;
+mod tree;
 
-pub use policy::{AwsStsSettings, OidcSettings, Policy, PolicyDocument, TrustedIssuer};
+pub use compile::seconds;
+pub use policy::{AwsStsSettings, KeySource, OidcSettings, Policy, PolicyDocument, Tenant, TrustedIssuer};
 pub use rule::Rule;
 
+use protocol::Code;
+
 use crate::Denial;
-use crate::evidence::VerifiedEvidence;
+use crate::checks::Check;
+use crate::evidence::{Principal, VerifiedEvidence, bootstrap_token};
 use crate::registry::command::AdmittedEvidence;
 use crate::trace::Trace;
 
@@ -38,6 +45,34 @@ impl Appraised {
 /// Maps verified evidence to its tenant, or refuses with `identity_not_mapped`, naming the identity; a bootstrap token of a tenant
 /// that the policy does not name, or that may not use such tokens, is `bootstrap_token_refused` (CHECKS B1).
 pub fn appraise(policy: &Policy, evidence: VerifiedEvidence, trace: &mut Trace) -> Result<Appraised, Denial> {
-    let _ = (policy, evidence, trace);
-    unimplemented!("appraisal room")
+    match evidence {
+        VerifiedEvidence::Identity(identity) => {
+            let tenant = tenant_of(policy, identity.principal())?;
+            trace.pass(Check::M1, || (format!("rules of tenant {tenant}"), identity.principal().identity()));
+            let (principal, evidence) = (identity.principal().clone(), identity.evidence().clone());
+            Ok(Appraised { tenant: tenant.to_owned(), evidence: AdmittedEvidence::Identity { principal, evidence } })
+        }
+        VerifiedEvidence::Bootstrap(claim) => {
+            if !policy.bootstrap_allowed(&claim.tenant) {
+                return Err(bootstrap_token::refused(Check::B1));
+            }
+            trace.pass(Check::B1, || (bootstrap_token::FORM.to_owned(), format!("token {}", claim.id)));
+            Ok(Appraised { tenant: claim.tenant.clone(), evidence: AdmittedEvidence::Bootstrap(claim) })
+        }
+    }
 }
+
+fn tenant_of<'a>(policy: &'a Policy, principal: &Principal) -> Result<&'a str, Denial> {
+    policy.tenant_of(principal).ok_or_else(|| {
+        let identity = principal.identity();
+        Denial::new(
+            Code::IdentityNotMapped,
+            format!("The identity {identity} is proven, but no rule of the policy maps it to a tenant."),
+        )
+        .at(Check::M1)
+        .compared("a rule of the policy", identity)
+    })
+}
+
+#[cfg(test)]
+mod tests;

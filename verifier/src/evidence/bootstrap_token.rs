@@ -19,6 +19,9 @@ use crate::ports::{BackendError, Entropy};
 /// What every refusal of a bootstrap token says, whatever its cause (CHECKS B5).
 pub const REFUSED: &str = "The bootstrap token is not accepted. Ask the operator of the verifier for a new one.";
 
+/// The grammar, for the decision trace.
+pub const FORM: &str = "rpbt_<tenant>_<id>_<secret> of a tenant that may use bootstrap tokens";
+
 const PREFIX: &str = "rpbt_";
 const ID_OCTETS: usize = 10;
 const SECRET_OCTETS: usize = 32;

@@ -27,6 +27,12 @@ impl VerifiedIdentity {
         Self { principal, evidence }
     }
 
+    /// An identity that nothing proved.
+    #[cfg(test)]
+    pub(crate) const fn for_tests(principal: Principal, evidence: EvidenceUse) -> Self {
+        Self::new(principal, evidence)
+    }
+
     /// Who.
     pub const fn principal(&self) -> &Principal {
         &self.principal
