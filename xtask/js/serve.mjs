@@ -1,0 +1,73 @@
+// Serves the worker bundle in workerd through Miniflare, with the bindings of wrangler.toml.
+//
+// Why not `wrangler dev`: it builds again, watches, proxies and takes seconds to start. Bare workerd has no rate limits.
+//
+// The first line of standard input is the configuration, one JSON object:
+//   bundle   folder with index.js and index_bg.wasm
+//   wrangler path of wrangler.toml
+//   state    folder kept between runs
+//   port     0 for any free one
+//   vars     secrets and variables of the worker
+//   cf       optional: request.cf of every request (edge mutual TLS in tests)
+// One JSON line comes back when requests are served: {"url", "pid"}. The end of standard input is the order to stop:
+// a parent that dies, however it dies, takes workerd with it.
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { parse } from "smol-toml";
+
+/** Plain lines on standard error, the worker's console among them: standard output belongs to the ready line. */
+class StderrLog extends Log {
+  log(message) {
+    process.stderr.write(`${message}\n`);
+  }
+}
+
+const named = (list, make) => Object.fromEntries((list ?? []).map((entry) => [entry.name, make(entry)]));
+
+function options(config, project) {
+  const sqlite = new Set((project.migrations ?? []).flatMap((step) => step.new_sqlite_classes ?? []));
+  return convertV4MiniflareOptions({
+    name: project.name,
+    host: "127.0.0.1",
+    port: config.port,
+    rootPath: config.bundle,
+    modulesRoot: config.bundle,
+    modules: [
+      { type: "ESModule", path: path.join(config.bundle, "index.js") },
+      { type: "CompiledWasm", path: path.join(config.bundle, "index_bg.wasm") },
+    ],
+    compatibilityDate: project.compatibility_date,
+    compatibilityFlags: project.compatibility_flags ?? [],
+    bindings: { ...project.vars, ...config.vars },
+    durableObjects: named(project.durable_objects?.bindings, ({ class_name }) => ({
+      className: class_name,
+      useSQLite: sqlite.has(class_name),
+    })),
+    ratelimits: named(project.ratelimits, ({ namespace_id, simple }) => ({ namespace_id, simple })),
+    resourcePersistencePath: config.state,
+    cf: config.cf ?? false,
+    log: new StderrLog(LogLevel.WARN),
+    handleStructuredLogs: ({ message }) => process.stderr.write(`${message}\n`),
+  });
+}
+
+const input = createInterface({ input: process.stdin });
+let miniflare;
+const stop = async () => {
+  await miniflare?.dispose();
+  process.exit(0);
+};
+process.on("SIGTERM", stop);
+process.on("SIGINT", stop);
+
+for await (const line of input) {
+  const config = JSON.parse(line);
+  const project = parse(await readFile(config.wrangler, "utf8"));
+  miniflare = new Miniflare(options(config, project));
+  const url = await miniflare.ready;
+  process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid })}\n`);
+}
+await stop();

@@ -1,0 +1,43 @@
+//! Where things lie in the checkout and in the cache.
+
+use std::path::{Path, PathBuf};
+
+/// Top folder of the checkout.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// The worker bundle, as wrangler.toml names it.
+pub fn bundle() -> PathBuf {
+    root().join("build")
+}
+
+/// Serves the bundle in workerd; run by Node.js.
+pub fn serve_script() -> PathBuf {
+    root().join("xtask/js/serve.mjs")
+}
+
+/// Cargo's target folder.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Locks, stamps and logs of xtask itself; removed with the target folder.
+pub fn scratch() -> PathBuf {
+    target().join("xtask")
+}
+
+/// A workspace binary of the dev profile, once built.
+pub fn binary(name: &str) -> PathBuf {
+    target().join("debug").join(name).with_extension(std::env::consts::EXE_EXTENSION)
+}
+
+/// Compiled tools, outside the target folder so that `cargo clean` and a fresh clone keep them:
+/// `$ROOTPILOT_CACHE`, else `$XDG_CACHE_HOME/rootpilot-edge`, else `~/.cache/rootpilot-edge`.
+pub fn cache() -> PathBuf {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("ROOTPILOT_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|dir| dir.join("rootpilot-edge")))
+        .or_else(|| std::env::home_dir().map(|home| home.join(".cache/rootpilot-edge")))
+        .unwrap_or_else(|| std::env::temp_dir().join("rootpilot-edge"))
+}

@@ -1,0 +1,168 @@
+//! Running other programs: to the end, for their output, or beside us as servers that never outlive us.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Seconds with one decimal, minutes beyond two of them.
+pub struct Elapsed(pub Duration);
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        if seconds < 120 {
+            write!(f, "{:.1} s", self.0.as_secs_f32())
+        } else {
+            write!(f, "{} min {:02} s", seconds / 60, seconds % 60)
+        }
+    }
+}
+
+/// The cargo that runs us.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(crate::paths::root());
+    command
+}
+
+/// Runs to the end with our output streams; an error names the program and its exit.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", describe(command));
+    }
+    Ok(())
+}
+
+/// Runs to the end with standard output sent to standard error, which is where progress belongs.
+pub fn run_quietly_on_stdout(command: &mut Command) -> Result<()> {
+    run(command.stdout(std::io::stderr()))
+}
+
+/// Runs to the end and gives the exit status.
+pub fn status(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(|| format!("cannot start `{}`", describe(command)))
+}
+
+/// Standard output of a program that succeeded, trimmed.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot start `{}`", describe(command)))?;
+    if !output.status.success() {
+        bail!(
+            "`{}` ended with {}: {}",
+            describe(command),
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(String::from_utf8(output.stdout).context("output is not UTF-8")?.trim().to_owned())
+}
+
+/// Runs to the end, passing standard output through while `each` sees every line.
+pub fn tee(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start `{}`", describe(command)))?;
+    let stdout = child.stdout.take().context("no standard output")?;
+    let mut ours = std::io::stdout().lock();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line?;
+        ours.write_all(&line)?;
+        ours.write_all(b"\n")?;
+        each(&String::from_utf8_lossy(&line));
+    }
+    Ok(child.wait()?)
+}
+
+/// Program name and arguments for messages; never the environment, where secrets are.
+fn describe(command: &Command) -> String {
+    let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// A server beside us, in a process group of its own: dropping it ends the group.
+pub struct Server {
+    name: &'static str,
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Server {
+    /// Starts the program, gives it `input` as its first line of standard input (which stays open until it is stopped),
+    /// and reads the one JSON line that says it is ready. Its standard error goes to `log`.
+    pub fn start(
+        name: &'static str,
+        command: &mut Command,
+        input: Option<&serde_json::Value>,
+        log: &Path,
+    ) -> Result<(Self, serde_json::Value)> {
+        let stderr = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().context("no standard output")?;
+        let mut server = Self { name, child, stdin };
+        if let (Some(stdin), Some(input)) = (server.stdin.as_mut(), input) {
+            writeln!(stdin, "{input}").with_context(|| format!("{name} does not read its configuration"))?;
+        }
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        match serde_json::from_str(&line) {
+            Ok(ready) => Ok((server, ready)),
+            Err(_) => {
+                server.stop();
+                let said = fs::read_to_string(log).unwrap_or_default();
+                bail!("{name} did not start:\n{}{}", line, said.trim());
+            }
+        }
+    }
+
+    /// Whether it has ended by itself, and how.
+    pub fn ended(&mut self) -> Option<(&'static str, ExitStatus)> {
+        self.child.try_wait().ok().flatten().map(|status| (self.name, status))
+    }
+
+    /// Process id, which is also that of its group.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // Fails only when the group is gone, which is what we want.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    fn stop(&mut self) {
+        drop(self.stdin.take());
+        self.signal(Signal::TERM);
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

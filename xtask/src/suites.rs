@@ -1,0 +1,158 @@
+//! `cargo xtask test`: every check and suite, one after the other, none skipped because an earlier one failed.
+//!
+//! End-to-end tests find workerd by the variables that [`provide_workerd`] sets. A check without a test count of its
+//! own (format, lints, dry run) counts as one test; so does a suite that ended badly without naming a failed test.
+
+use std::process::{Command, ExitStatus};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::process::{self, Elapsed};
+use crate::progress::Step;
+use crate::tools::{self, Need, Tools};
+use crate::{bundle, paths};
+
+/// Tests that passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    /// Adds a result line of libtest or of wasm-bindgen's runner: `test result: ok. 3 passed; 0 failed; …`.
+    fn add_line(&mut self, line: &str) {
+        let Some((_, result)) = line.split_once("test result: ") else { return };
+        let number = |word: &str| {
+            let before = result.split_once(word)?.0.trim_end();
+            before.rsplit([' ', ';']).next()?.parse::<u64>().ok()
+        };
+        if let (Some(passed), Some(failed)) = (number("passed"), number("failed")) {
+            self.passed += passed;
+            self.failed += failed;
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Runs everything. True when something ran and nothing failed.
+pub fn run() -> Result<bool> {
+    let started = Instant::now();
+    let tools = tools::prepare(Need::Test)?;
+    let mut total = Count::default();
+    total.add(check("Format", process::cargo().args(["fmt", "--all", "--check"]))?);
+    total.add(check("Lints", process::cargo().args(LINTS))?);
+    match bundle::build(&tools) {
+        Ok(_) => {
+            let mut binaries = process::cargo();
+            total.add(check("Binaries", binaries.args(["build", "--workspace", "--bins"]))?);
+            let mut native = process::cargo();
+            tools.provide(&mut native);
+            provide_workerd(&mut native, &tools);
+            native.args(["test", "--workspace", "--no-fail-fast"]);
+            total.add(suite("Native and end to end in workerd", &mut native)?);
+            total.add(wasm(&tools)?);
+            total.add(check("wrangler deploy --dry-run", &mut dry_run(&tools)?)?);
+        }
+        Err(error) => {
+            eprintln!("error: the worker could not be built: {error:#}");
+            total.failed += 1;
+        }
+    }
+    eprintln!("    all steps ({})", Elapsed(started.elapsed()));
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(total.passed > 0 && total.failed == 0)
+}
+
+const LINTS: [&str; 7] = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+
+/// What the end-to-end tests in `tests/` need to start the worker by themselves.
+fn provide_workerd(command: &mut Command, tools: &Tools) {
+    command
+        .env("ROOTPILOT_NODE", &tools.node)
+        .env("ROOTPILOT_SERVE", paths::serve_script())
+        .env("ROOTPILOT_BUNDLE", paths::bundle());
+}
+
+fn wasm(tools: &Tools) -> Result<Count> {
+    let program = tools.wasm_pack.as_ref().context("wasm-pack was not asked for")?;
+    let mut command = tools.command(program);
+    command.args(["test", "--node", "verifier-wasm"]);
+    suite("wasm-pack test --node verifier-wasm", &mut command)
+}
+
+fn dry_run(tools: &Tools) -> Result<Command> {
+    let out = paths::scratch().join("dry-run");
+    std::fs::create_dir_all(&out)?;
+    let mut command = tools.command(&tools.node);
+    command.arg(Tools::npm_bin("wrangler")).args(["deploy", "--dry-run", "--outdir"]).arg(out);
+    Ok(command)
+}
+
+/// A step that passes or fails as a whole.
+fn check(title: &str, command: &mut Command) -> Result<Count> {
+    let step = Step::begin(title);
+    let status = process::status(command.stdout(std::io::stderr()))?;
+    step.end(if status.success() { "passed" } else { "FAILED" });
+    Ok(Count { passed: u64::from(status.success()), failed: u64::from(!status.success()) })
+}
+
+/// A step that counts its own tests.
+fn suite(title: &str, command: &mut Command) -> Result<Count> {
+    let step = Step::begin(title);
+    let mut count = Count::default();
+    let status = process::tee(command, |line| count.add_line(line))?;
+    let count = settle(count, status);
+    step.end(&format!("{} passed, {} failed", count.passed, count.failed));
+    Ok(count)
+}
+
+/// A suite that fails to build, crashes or runs nothing is a failure even when no test says so.
+fn settle(mut count: Count, status: ExitStatus) -> Count {
+    if count.failed == 0 && (!status.success() || count.passed == 0) {
+        count.failed = 1;
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn counted(text: &str) -> Count {
+        let mut count = Count::default();
+        text.lines().for_each(|line| count.add_line(line));
+        count
+    }
+
+    #[test]
+    fn result_lines_are_summed() {
+        let text = "test a ... ok\n\
+            test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+            test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s\n";
+        assert_eq!(counted(text), Count { passed: 15, failed: 2 });
+    }
+
+    #[test]
+    fn other_lines_do_not_count() {
+        assert_eq!(counted("test result: unknown\n5 passed; 0 failed\n"), Count::default());
+    }
+
+    #[test]
+    fn a_suite_that_crashed_or_was_empty_failed() {
+        let ok = ExitStatus::from_raw(0);
+        let crashed = ExitStatus::from_raw(101 << 8);
+        let three = Count { passed: 3, failed: 0 };
+        assert_eq!(settle(three, ok), three);
+        assert_eq!(settle(three, crashed).failed, 1);
+        assert_eq!(settle(Count::default(), ok).failed, 1);
+        assert_eq!(settle(Count { passed: 3, failed: 2 }, crashed).failed, 2);
+    }
+}

@@ -1,0 +1,104 @@
+//! The tools of the build, at pinned versions, installed when missing and shown while they are.
+//!
+//! | from | what | where |
+//! |---|---|---|
+//! | rustup | the wasm target | the active toolchain |
+//! | crates.io | wasm-bindgen-cli, worker-build, wasm-pack | the cache, a folder per version |
+//! | npm | wrangler, workerd, Miniflare, wasm-opt, esbuild, Node.js 24 | `node_modules` |
+//!
+//! Only package registries are used: `worker-build` and `wasm-pack` would fetch wasm-bindgen, wasm-opt and esbuild from
+//! release pages, so they are given ours. Out of scope: Rust, Node.js and npm themselves, a C compiler, OpenSSL.
+
+mod cargo_tools;
+mod npm;
+mod wasm_target;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+/// What a command is going to do with the tools.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Build and serve the bundle.
+    Build,
+    /// The same, and run the wasm tests.
+    Test,
+}
+
+/// Paths of everything installed.
+pub struct Tools {
+    /// Node.js new enough for wrangler.
+    pub node: PathBuf,
+    /// Folder with `wasm-bindgen` and `wasm-bindgen-test-runner`, at the version of Cargo.lock.
+    pub wasm_bindgen: PathBuf,
+    /// `worker-build`.
+    pub worker_build: PathBuf,
+    /// `wasm-pack`, when the need was [`Need::Test`].
+    pub wasm_pack: Option<PathBuf>,
+    /// One word per tool and version; what was made with other tools is stale.
+    pub fingerprint: String,
+}
+
+impl Tools {
+    /// A program of an npm package.
+    pub fn npm_bin(name: &str) -> PathBuf {
+        npm::modules().join(".bin").join(name)
+    }
+
+    /// A command that finds our Node.js, npm programs and wasm-bindgen first, sends no metrics and fetches no tools.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        self.provide(&mut command);
+        command
+    }
+
+    /// Gives `command` the environment of [`Tools::command`].
+    pub fn provide(&self, command: &mut Command) {
+        let ours = [self.node.parent(), Some(&self.wasm_bindgen)].into_iter().flatten().map(Path::to_owned);
+        let npm = npm::modules().join(".bin");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let joined = std::env::join_paths(ours.chain([npm]).chain(std::env::split_paths(&path)));
+        command
+            .current_dir(crate::paths::root())
+            .env("PATH", joined.unwrap_or(path))
+            .env("WRANGLER_SEND_METRICS", "false")
+            .env("WASM_BINDGEN_BIN", self.wasm_bindgen.join("wasm-bindgen"))
+            .env("WASM_OPT_BIN", Self::npm_bin("wasm-opt"))
+            .env("ESBUILD_BIN", Self::npm_bin("esbuild"));
+    }
+}
+
+/// Installs what is missing for `need`. Cheap when all is there.
+pub fn prepare(need: Need) -> Result<Tools> {
+    wasm_target::ensure()?;
+    let bindgen = cargo_tools::wasm_bindgen_cli()?;
+    let mut wanted = vec![&bindgen, &cargo_tools::WORKER_BUILD];
+    if need == Need::Test {
+        wanted.push(&cargo_tools::WASM_PACK);
+    }
+    cargo_tools::ensure(&wanted)?;
+    let node = npm::ensure()?;
+    let fingerprint = format!("{bindgen} {} {}", cargo_tools::WORKER_BUILD, npm::lock_hash()?);
+    Ok(Tools {
+        node,
+        wasm_bindgen: bindgen.bin_dir(),
+        worker_build: cargo_tools::WORKER_BUILD.program("worker-build"),
+        wasm_pack: (need == Need::Test).then(|| cargo_tools::WASM_PACK.program("wasm-pack")),
+        fingerprint,
+    })
+}
+
+/// Holds `name` in `dir` against another xtask until dropped; says so when it has to wait.
+pub fn lock(dir: &Path, name: &str) -> Result<File> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let path = dir.join(name);
+    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        crate::progress::note("waiting for another cargo xtask to finish here");
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
+}
