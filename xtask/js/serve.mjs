@@ -7,7 +7,8 @@
 //   wrangler path of wrangler.toml
 //   state    folder kept between runs
 //   port     0 for any free one
-//   vars     secrets and variables of the worker
+//   secrets  optional: a file of the worker's secrets, as edgectl writes it (.dev.vars)
+//   vars     optional: variables of the worker; they win
 //   cf       optional: request.cf of every request (edge mutual TLS in tests)
 // One JSON line comes back when requests are served: {"url", "pid"}. The end of standard input is the order to stop:
 // a parent that dies, however it dies, takes workerd with it.
@@ -15,6 +16,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
+import { parseEnv } from "node:util";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { parse } from "smol-toml";
 
@@ -27,7 +29,7 @@ class StderrLog extends Log {
 
 const named = (list, make) => Object.fromEntries((list ?? []).map((entry) => [entry.name, make(entry)]));
 
-function options(config, project) {
+function options(config, project, secrets) {
   const sqlite = new Set((project.migrations ?? []).flatMap((step) => step.new_sqlite_classes ?? []));
   return convertV4MiniflareOptions({
     name: project.name,
@@ -41,7 +43,7 @@ function options(config, project) {
     ],
     compatibilityDate: project.compatibility_date,
     compatibilityFlags: project.compatibility_flags ?? [],
-    bindings: { ...project.vars, ...config.vars },
+    bindings: { ...project.vars, ...secrets, ...config.vars },
     durableObjects: named(project.durable_objects?.bindings, ({ class_name }) => ({
       className: class_name,
       useSQLite: sqlite.has(class_name),
@@ -66,7 +68,8 @@ process.on("SIGINT", stop);
 for await (const line of input) {
   const config = JSON.parse(line);
   const project = parse(await readFile(config.wrangler, "utf8"));
-  miniflare = new Miniflare(options(config, project));
+  const secrets = config.secrets ? parseEnv(await readFile(config.secrets, "utf8")) : {};
+  miniflare = new Miniflare(options(config, project, secrets));
   const url = await miniflare.ready;
   process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid })}\n`);
 }

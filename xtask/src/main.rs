@@ -3,16 +3,24 @@
 //! Every command sets up the tools it needs first (see [`tools`]), so a fresh clone needs only Rust and Node.js.
 //! Data goes to standard output, progress to standard error. Out of scope: deploying.
 
+mod binaries;
 mod bundle;
+mod credentials;
+mod demo;
+mod dev;
+mod http;
+mod operator;
 mod paths;
 mod process;
 mod progress;
+mod ready_policy;
+mod stack;
 mod suites;
 mod tools;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Build, test and try RootPilot Edge.
 ///
@@ -25,6 +33,15 @@ struct Cli {
     command: Command,
 }
 
+/// Form of the data on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Text,
+    /// One JSON line.
+    Json,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Build the worker bundle into build/ (wrangler's build command)
@@ -33,6 +50,14 @@ enum Command {
     ///
     /// Ends with one line, `N passed, N failed`; exit status 1 when anything failed.
     Test,
+    /// Enroll the real runner by every mode in workerd, renew, and show one refusal of each kind
+    ///
+    /// Exit status 0 only when all of it held.
+    Demo(demo::DemoArgs),
+    /// Start the verifier with STS and OIDC emulators and a ready policy, and leave it running until SIGTERM
+    ///
+    /// Prints the commands to try. Standard error shows progress; logs are in the state directory.
+    Dev(dev::DevArgs),
     /// Install the tools and stop
     Setup,
 }
@@ -42,6 +67,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Build => tools::prepare(tools::Need::Build).and_then(|tools| bundle::build(&tools).map(|_| true)),
         Command::Test => suites::run(),
+        Command::Demo(args) => demo::run(&args),
+        Command::Dev(args) => dev::run(&args),
         Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),
     };
     match outcome {

@@ -134,12 +134,13 @@ impl Server {
         self.child.try_wait().ok().flatten().map(|status| (self.name, status))
     }
 
-    /// Process id, which is also that of its group.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    /// Lets it run on without us.
+    pub fn leave(self) {
+        std::mem::forget(self);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends a signal to its group.
+    pub fn signal(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             // Fails only when the group is gone, which is what we want.
             let _ = kill_process_group(pid, signal);

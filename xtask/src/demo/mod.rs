@@ -1,0 +1,117 @@
+//! `cargo xtask demo`: the main job, seen from outside, with the real programs.
+//!
+//! A `cargo xtask dev` of its own is started on a fresh state directory. Real runners enroll by every mode, each certificate
+//! is checked by `openssl verify`, each is renewed once; then one refusal of each kind. What does not hold is
+//! collected and told at the end, so that one fault does not hide another.
+
+mod host;
+mod modes;
+mod refusals;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use self::report::Report;
+use crate::credentials::Credentials;
+use crate::dev::Ready;
+use crate::operator::Operator;
+use crate::process::Server;
+use crate::progress::Step;
+use crate::tools::{self, Need};
+use crate::{Output, binaries, bundle, http};
+
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Leave verifier and emulators running afterwards, and say how to stop them
+    #[arg(long)]
+    keep: bool,
+    /// Form of the summary on standard output
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// Goes through everything. True when all of it held.
+pub fn run(args: &DemoArgs) -> Result<bool> {
+    let tools = tools::prepare(Need::Build)?;
+    bundle::build(&tools)?;
+    binaries::build()?;
+    let credentials = Credentials::load_or_make()?;
+    let folder = tempfile::Builder::new().prefix("rootpilot-demo-").tempdir()?;
+    let (server, ready) = start(folder.path(), args.keep)?;
+    let scene = Scene { operator: Operator::new(&ready.url, &credentials), ready: &ready, folder: folder.path() };
+    let mut report = Report::default();
+    modes::show(&scene, &mut report)?;
+    refusals::show(&scene, &mut report)?;
+    match args.output {
+        Output::Text => print!("{}", report.text()),
+        Output::Json => println!("{}", report.json()),
+    }
+    if args.keep {
+        keep(server, &ready, folder);
+    }
+    Ok(report.holds())
+}
+
+/// Starts `dev`. Unless it is to be kept, it ends when we do, even when we are killed.
+fn start(folder: &Path, keep: bool) -> Result<(Server, Ready)> {
+    let step = Step::begin("Verifier in workerd, STS emulator, OIDC issuer");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["dev", "--output", "json", "--port", "0", "--built", "--state-dir"]).arg(folder.join("dev"));
+    if !keep {
+        command.arg("--until-stdin-ends");
+    }
+    let (server, ready) = Server::start("dev", &mut command, None, &folder.join("dev.log"))?;
+    let ready: Ready = serde_json::from_value(ready).context("the ready line of dev")?;
+    step.end(&ready.url);
+    Ok((server, ready))
+}
+
+fn keep(server: Server, ready: &Ready, folder: TempDir) {
+    let folder = folder.keep();
+    server.leave();
+    eprintln!("Left running at {}, files in {}; stop with: kill {}", ready.url, folder.display(), ready.pid);
+}
+
+/// Where it all happens.
+struct Scene<'a> {
+    ready: &'a Ready,
+    operator: Operator<'a>,
+    folder: &'a Path,
+}
+
+impl Scene<'_> {
+    fn sts_url(&self) -> &str {
+        self.ready.sts_url.as_deref().unwrap_or_default()
+    }
+
+    /// An order to an emulator; its answer.
+    fn order(&self, base: Option<&String>, path: &str, order: &Value) -> Result<Value> {
+        let url = format!("{}/_control/{path}", base.context("no emulators")?);
+        let answer = http::post(&url, order)?;
+        anyhow::ensure!(answer.status == 200, "{url} answered {} {}", answer.status, answer.body);
+        Ok(answer.body)
+    }
+
+    /// Temporary credentials of a role, as an EC2 instance has them.
+    fn role_session(&self, role: &str, session: &str) -> Result<Value> {
+        let account = crate::ready_policy::ACME_ACCOUNT;
+        let order = json!({"kind": "role_session", "account": account, "role": role, "session": session});
+        self.order(self.ready.sts_url.as_ref(), "credentials", &order)
+    }
+
+    /// A projected service account token in a file, as the kubelet writes it.
+    fn token_file(&self, name: &str, audience: &str) -> Result<PathBuf> {
+        let pod = format!("runner-{name}");
+        let answer =
+            self.order(self.ready.issuer_url.as_ref(), "token", &json!({"audience": [audience], "pod": pod}))?;
+        let path = self.folder.join(format!("{name}.token"));
+        std::fs::write(&path, answer["token"].as_str().context("the issuer gave no token")?)?;
+        Ok(path)
+    }
+}
