@@ -7,7 +7,7 @@
 //   wrangler path of wrangler.toml
 //   state    folder kept between runs
 //   port     0 for any free one
-//   secrets  optional: a file of the worker's secrets, as edgectl writes it (.dev.vars)
+//   secrets  optional: the file of the worker's secrets that edgectl writes, name to value
 //   vars     optional: variables of the worker; they win
 //   cf       optional: request.cf of every request (edge mutual TLS in tests)
 // One JSON line comes back when requests are served: {"url", "pid"}. The end of standard input is the order to stop:
@@ -16,7 +16,6 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { parseEnv } from "node:util";
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 import { parse } from "smol-toml";
 
@@ -68,7 +67,7 @@ process.on("SIGINT", stop);
 for await (const line of input) {
   const config = JSON.parse(line);
   const project = parse(await readFile(config.wrangler, "utf8"));
-  const secrets = config.secrets ? parseEnv(await readFile(config.secrets, "utf8")) : {};
+  const secrets = config.secrets ? JSON.parse(await readFile(config.secrets, "utf8")) : {};
   miniflare = new Miniflare(options(config, project, secrets));
   const url = await miniflare.ready;
   process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid })}\n`);

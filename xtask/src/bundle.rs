@@ -40,7 +40,7 @@ pub fn build(tools: &Tools) -> Result<Bundle> {
         step.end("unchanged");
         return Ok(bundle);
     }
-    stamp.forget()?;
+    Stamp::forget()?;
     pack(tools, &bundle.dir)?;
     stamp.keep()?;
     report(tools, &bundle.dir)?;
@@ -98,7 +98,7 @@ impl Stamp {
     }
 
     /// A run that is cut short must not look finished.
-    fn forget(&self) -> Result<()> {
+    fn forget() -> Result<()> {
         match fs::remove_file(Self::paths().1) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::credentials::Credentials;
-use crate::operator::{Applied, Operator};
+use crate::operator::{Operator, ReadyPolicy};
 use crate::progress::{Step, note};
 use crate::ready_policy::{self, ACME_ACCOUNT, ACME_USER};
 use crate::stack::{Emulators, Options, Stack};
@@ -117,7 +117,7 @@ fn raise_when_stdin_ends() {
 fn prepare(stack: &Stack, credentials: &Credentials, options: &Options) -> Result<Ready> {
     let policy = ready_policy::render(stack.emulators.as_ref());
     let operator = Operator::new(&stack.url, credentials);
-    if operator.apply_ready_policy(&policy, &options.state)? == Applied::Kept {
+    if operator.apply_ready_policy(&policy, &options.state)? == ReadyPolicy::Replaced {
         note("the state directory holds a policy of yours, which stays in force");
     }
     stack.wait_until_healthy()?;
@@ -150,10 +150,14 @@ fn add_developer(emulators: &Emulators) -> Result<()> {
 /// Commands that work as they stand.
 fn guide(ready: &Ready, state: &Path) -> String {
     let Ready { url, admin_token, service_token, .. } = ready;
+    let emulated = match (&ready.sts_url, &ready.issuer_url) {
+        (Some(sts), Some(issuer)) => emulated_modes(sts, issuer),
+        _ => String::new(),
+    };
     let bin = paths::target().join("debug");
     let bundle = state.join("trust-bundle.pem");
     let (bin, bundle, state) = (bin.display(), bundle.display(), state.display());
-    let mut text = format!(
+    format!(
         "
 The verifier is up at {url}. Ctrl-C stops it; {state} is kept.
 
@@ -166,14 +170,28 @@ In another terminal:
 
 Enroll by bootstrap token:
 
-  RUNNER_BOOTSTRAP_TOKEN=$(edgectl token mint acme --output json | sed 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/') \\
+  RUNNER_BOOTSTRAP_TOKEN=$(edgectl token mint acme --output json | {TOKEN_FIELD}) \\
     RUNNER_STATE_DIR=/tmp/runner-token runner enroll
+{emulated}
+Look around:
+
+  edgectl runner list acme
+  edgectl audit acme
+  edgectl policy show
+  openssl verify -CAfile {bundle} -untrusted /tmp/runner-token/certificate.pem /tmp/runner-token/certificate.pem
+
 "
-    );
-    if let (Some(sts), Some(issuer)) = (&ready.sts_url, &ready.issuer_url) {
-        let (id, secret) = DEVELOPER_KEY;
-        text += &format!(
-            "
+    )
+}
+
+/// Takes the token out of a line of JSON without a JSON tool.
+const TOKEN_FIELD: &str = r#"sed -n 's/.*"token": *"\([^"]*\)".*/\1/p'"#;
+
+fn emulated_modes(sts: &str, issuer: &str) -> String {
+    let (id, secret) = DEVELOPER_KEY;
+    let audience = ready_policy::AUDIENCE;
+    format!(
+        "
 By AWS identity (the user {ACME_USER} of the STS emulator):
 
   AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} \\
@@ -182,24 +200,9 @@ By AWS identity (the user {ACME_USER} of the STS emulator):
 
 By a Kubernetes token (the OIDC issuer stands for a GKE cluster):
 
-  curl -s -d '{{\"audience\":[\"{AUDIENCE}\"]}}' {issuer}/_control/token \\
-    | sed 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/' > /tmp/gke-token
+  curl -s -d '{{\"audience\":[\"{audience}\"]}}' {issuer}/_control/token | {TOKEN_FIELD} > /tmp/gke-token
   RUNNER_ATTESTATION_MODE=gke-oidc RUNNER_GKE_TOKEN_PATH=/tmp/gke-token \\
     RUNNER_STATE_DIR=/tmp/runner-gke runner enroll
-",
-            AUDIENCE = ready_policy::AUDIENCE
-        );
-    }
-    text += &format!(
-        "
-Look around:
-
-  edgectl runner list acme
-  edgectl audit
-  edgectl policy show
-  openssl verify -CAfile {bundle} -untrusted /tmp/runner-token/certificate.pem /tmp/runner-token/certificate.pem
-
 "
-    );
-    text
+    )
 }

@@ -20,13 +20,11 @@ pub struct Operator<'a> {
 
 /// What became of the ready policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Applied {
-    /// It is in force now.
-    Applied,
-    /// It was in force already.
-    Unchanged,
+pub enum ReadyPolicy {
+    /// It is in force.
+    InForce,
     /// Somebody put another one in force, which stays.
-    Kept,
+    Replaced,
 }
 
 impl<'a> Operator<'a> {
@@ -42,22 +40,22 @@ impl<'a> Operator<'a> {
     }
 
     /// Puts `text` in force unless a policy is there that did not come from here. The state directory remembers what did.
-    pub fn apply_ready_policy(&self, text: &str, state: &Path) -> Result<Applied> {
+    pub fn apply_ready_policy(&self, text: &str, state: &Path) -> Result<ReadyPolicy> {
         let (file, memory) = (state.join("policy.toml"), state.join("policy-applied.json"));
         if let Some(current) = self.policy()? {
             let ours = fs::read(&memory).ok().and_then(|old| serde_json::from_slice::<Value>(&old).ok());
             if ours.as_ref() != Some(&current) {
-                return Ok(Applied::Kept);
+                return Ok(ReadyPolicy::Replaced);
             }
             if fs::read_to_string(&file).is_ok_and(|old| old == text) {
-                return Ok(Applied::Unchanged);
+                return Ok(ReadyPolicy::InForce);
             }
         }
         fs::write(&file, text)?;
         process::capture(self.edgectl().args(["policy", "apply"]).arg(&file))?;
         let current = self.policy()?.context("a policy was applied and none is in force")?;
         fs::write(memory, current.to_string())?;
-        Ok(Applied::Applied)
+        Ok(ReadyPolicy::InForce)
     }
 
     fn policy(&self) -> Result<Option<Value>> {

@@ -119,14 +119,12 @@ impl Server {
         }
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        match serde_json::from_str(&line) {
-            Ok(ready) => Ok((server, ready)),
-            Err(_) => {
-                server.stop();
-                let said = fs::read_to_string(log).unwrap_or_default();
-                bail!("{name} did not start:\n{}{}", line, said.trim());
-            }
+        if let Ok(ready) = serde_json::from_str(&line) {
+            return Ok((server, ready));
         }
+        server.stop();
+        let said = fs::read_to_string(log).unwrap_or_default();
+        bail!("{name} did not start:\n{line}{}", said.trim());
     }
 
     /// Whether it has ended by itself, and how.
@@ -147,7 +145,12 @@ impl Server {
         }
     }
 
-    fn stop(&mut self) {
+    /// Ends it as a service manager would; how it ended.
+    pub fn finish(mut self) -> ExitStatus {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> ExitStatus {
         drop(self.stdin.take());
         self.signal(Signal::TERM);
         let deadline = Instant::now() + Duration::from_secs(5);
@@ -158,7 +161,7 @@ impl Server {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.signal(Signal::KILL);
-        let _ = self.child.wait();
+        self.child.wait().unwrap_or_default()
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Scene;
 use crate::paths;
+use crate::process::Server;
 
 /// One machine.
 pub struct Host {
@@ -85,6 +86,21 @@ impl Host {
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
         command
+    }
+
+    /// `runner run`, once it has printed its first line: the certificate, or why there is none.
+    pub fn run(&self) -> Result<(Server, Value)> {
+        std::fs::create_dir_all(&self.state)?;
+        Server::start("runner", &mut self.runner(&["run"]), None, &self.log())
+    }
+
+    fn log(&self) -> PathBuf {
+        self.state.with_extension("log")
+    }
+
+    /// What the daemon wrote to standard error.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default().trim().to_owned()
     }
 
     /// `runner enroll`, or what it was refused for.

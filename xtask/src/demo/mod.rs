@@ -91,25 +91,30 @@ impl Scene<'_> {
     }
 
     /// An order to an emulator; its answer.
-    fn order(&self, base: Option<&String>, path: &str, order: &Value) -> Result<Value> {
-        let url = format!("{}/_control/{path}", base.context("no emulators")?);
+    fn order(base: &str, path: &str, order: &Value) -> Result<Value> {
+        let url = format!("{base}/_control/{path}");
         let answer = http::post(&url, order)?;
         anyhow::ensure!(answer.status == 200, "{url} answered {} {}", answer.status, answer.body);
         Ok(answer.body)
+    }
+
+    /// An order to the STS emulator.
+    fn order_sts(&self, path: &str, order: &Value) -> Result<Value> {
+        Self::order(self.sts_url(), path, order)
     }
 
     /// Temporary credentials of a role, as an EC2 instance has them.
     fn role_session(&self, role: &str, session: &str) -> Result<Value> {
         let account = crate::ready_policy::ACME_ACCOUNT;
         let order = json!({"kind": "role_session", "account": account, "role": role, "session": session});
-        self.order(self.ready.sts_url.as_ref(), "credentials", &order)
+        self.order_sts("credentials", &order)
     }
 
     /// A projected service account token in a file, as the kubelet writes it.
     fn token_file(&self, name: &str, audience: &str) -> Result<PathBuf> {
+        let issuer = self.ready.issuer_url.as_deref().context("no OIDC issuer")?;
         let pod = format!("runner-{name}");
-        let answer =
-            self.order(self.ready.issuer_url.as_ref(), "token", &json!({"audience": [audience], "pod": pod}))?;
+        let answer = Self::order(issuer, "token", &json!({"audience": [audience], "pod": pod}))?;
         let path = self.folder.join(format!("{name}.token"));
         std::fs::write(&path, answer["token"].as_str().context("the issuer gave no token")?)?;
         Ok(path)

@@ -1,11 +1,12 @@
-//! Enrolment by every mode, the certificate checked by OpenSSL, one renewal.
+//! The daemon enrolls by every mode, OpenSSL checks the certificate, SIGHUP makes it renew, SIGTERM ends it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Scene;
@@ -35,26 +36,26 @@ pub fn show(scene: &Scene, report: &mut Report) -> Result<()> {
 
 fn one(scene: &Scene, mode: &'static str, host: &Host, report: &mut Report) -> Result<()> {
     let step = Step::begin(format!("Enroll by {mode}"));
-    let answer = match host.enroll()? {
-        Ok(answer) => answer,
-        Err(refused) => {
-            report.broken(format!("{mode}: refused with {} {:?}: {}", refused.code, refused.reason, refused.message));
-            return Ok(());
-        }
-    };
-    let record = record(scene, &answer)?;
-    note(format_args!("identity {}", text(&record, "identity")?));
+    let (mut runner, enrolled) = host.run()?;
+    if !enrolled["error"].is_null() {
+        report.broken(format!("{mode}: {}", enrolled["error"]));
+        return Ok(());
+    }
+    let first = record(scene, &enrolled)?;
+    note(format_args!("identity {}", text(&first, "identity")?));
     let certificate = host.certificate();
     check(scene, mode, &certificate, report);
-    if let Err(error) = renew(host, &certificate) {
-        report.broken(format!("{mode}: no renewal: {error:#}"));
-    } else {
-        note("renewed with a new key");
-        check(scene, mode, &certificate, report);
+    match renew(&mut runner, host) {
+        Ok(()) => note("renewed"),
+        Err(error) => report.broken(format!("{mode}: {error:#}")),
     }
-    let renewed = self::record(scene, &answer)?;
-    if renewed["serial"] == record["serial"] {
+    check(scene, mode, &certificate, report);
+    let renewed = record(scene, &enrolled)?;
+    if renewed["serial"] == first["serial"] {
         report.broken(format!("{mode}: the renewal gave no new serial"));
+    }
+    if !runner.finish().success() {
+        report.broken(format!("{mode}: the runner did not end cleanly on SIGTERM"));
     }
     report.enrolled(Enrolled {
         mode,
@@ -89,17 +90,16 @@ fn check(scene: &Scene, mode: &str, certificate: &Path, report: &mut Report) {
 }
 
 /// The daemon is told by SIGHUP to renew at once; the new certificate replaces the file.
-fn renew(host: &Host, certificate: &PathBuf) -> Result<()> {
-    let before = fs::read(certificate)?;
-    let log = host.state.join("run.log");
-    let (mut runner, _) = Server::start("runner", &mut host.runner(&["run"]), None, &log)?;
-    runner.signal(rustix::process::Signal::HUP);
+fn renew(runner: &mut Server, host: &Host) -> Result<()> {
+    let certificate = host.certificate();
+    let before = fs::read(&certificate)?;
+    runner.signal(Signal::HUP);
     let deadline = Instant::now() + RENEWAL;
-    while fs::read(certificate)? == before {
+    while fs::read(&certificate)? == before {
         if let Some((_, status)) = runner.ended() {
-            anyhow::bail!("the runner ended with {status}: {}", fs::read_to_string(&log)?.trim());
+            bail!("the runner ended with {status} instead of renewing: {}", host.said());
         }
-        ensure!(Instant::now() < deadline, "nothing new after {RENEWAL:?}: {}", fs::read_to_string(&log)?.trim());
+        ensure!(Instant::now() < deadline, "not renewed within {RENEWAL:?}: {}", host.said());
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())

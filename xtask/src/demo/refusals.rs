@@ -12,8 +12,6 @@ use crate::{http, ready_policy};
 
 /// Status of a runner that was refused.
 const REFUSED: i32 = 77;
-/// Status of a one-shot runner that could not get an answer.
-const UNREACHABLE: i32 = 69;
 
 /// Provokes them all.
 pub fn show(scene: &Scene, report: &mut Report) -> Result<()> {
@@ -51,8 +49,8 @@ impl Expected {
         report.refused(Refusal { case: self.case, status, code: code.to_owned(), reason: reason.map(str::to_owned) });
     }
 
-    /// The real runner is refused, says why, and ends with `exit`.
-    fn by_runner(&self, host: &Host, exit: i32, report: &mut Report) -> Result<Option<Refused>> {
+    /// The real runner is refused, says why, and ends with 77.
+    fn by_runner(&self, host: &Host, report: &mut Report) -> Result<Option<Refused>> {
         match host.enroll().with_context(|| self.case)? {
             Ok(_) => {
                 report.broken(format!("{}: the runner was enrolled", self.case));
@@ -62,8 +60,8 @@ impl Expected {
                 note(format_args!("{}: {}", self.case, refused.message));
                 let status = refused.code.parse::<Code>().map_or(0, Code::status);
                 self.compare(report, status, &refused.code, refused.reason.as_deref());
-                if refused.exit != exit {
-                    report.broken(format!("{}: the runner ended with {}, not {exit}", self.case, refused.exit));
+                if refused.exit != REFUSED {
+                    report.broken(format!("{}: the runner ended with {}, not {REFUSED}", self.case, refused.exit));
                 }
                 Ok(Some(refused))
             }
@@ -87,7 +85,7 @@ fn aws_host(scene: &Scene, name: &str, role: &str) -> Result<Host> {
 
 fn wrong_region(scene: &Scene, report: &mut Report) -> Result<()> {
     let host = aws_host(scene, "region", ready_policy::ACME_ROLE)?.with("AWS_REGION", "us-west-2");
-    Expected::invalid("wrong region", "region_not_allowed").by_runner(&host, REFUSED, report)?;
+    Expected::invalid("wrong region", "region_not_allowed").by_runner(&host, report)?;
     Ok(())
 }
 
@@ -110,7 +108,7 @@ fn other_audience(scene: &Scene, report: &mut Report) -> Result<()> {
     let token = scene.token_file("audience", OTHER)?;
     // Set, or the runner would see by itself that the token is for somebody else.
     let host = Host::new(scene, "audience").with_gke(&token).with("RUNNER_AUDIENCE", OTHER);
-    Expected::invalid("token for another audience", "audience_mismatch").by_runner(&host, REFUSED, report)?;
+    Expected::invalid("token for another audience", "audience_mismatch").by_runner(&host, report)?;
     Ok(())
 }
 
@@ -121,14 +119,14 @@ fn used_up_token(scene: &Scene, report: &mut Report) -> Result<()> {
         report.broken(format!("a fresh bootstrap token was refused: {}", refused.message));
     }
     let second = Host::new(scene, "second-use").with("RUNNER_BOOTSTRAP_TOKEN", &token);
-    Expected::invalid("used-up bootstrap token", "bootstrap_token_refused").by_runner(&second, REFUSED, report)?;
+    Expected::invalid("used-up bootstrap token", "bootstrap_token_refused").by_runner(&second, report)?;
     Ok(())
 }
 
 fn unmapped_identity(scene: &Scene, report: &mut Report) -> Result<()> {
     let host = aws_host(scene, "unmapped", "somebody-else")?;
     let expected = Expected { case: "unmapped identity", code: Code::IdentityNotMapped, reason: None };
-    if let Some(refused) = expected.by_runner(&host, REFUSED, report)?
+    if let Some(refused) = expected.by_runner(&host, report)?
         && !refused.message.contains("role/somebody-else")
     {
         report.broken("unmapped identity: the runner does not name the identity that was proven");
@@ -139,9 +137,9 @@ fn unmapped_identity(scene: &Scene, report: &mut Report) -> Result<()> {
 fn sts_says_no(scene: &Scene, report: &mut Report) -> Result<()> {
     let credentials = scene.role_session(ready_policy::ACME_ROLE, "deleted")?;
     let order = json!({"kind": "delete", "access_key_id": credentials["access_key_id"]});
-    scene.order(scene.ready.sts_url.as_ref(), "credentials", &order)?;
+    scene.order_sts("credentials", &order)?;
     let host = Host::new(scene, "deleted").with_aws(scene, &credentials);
-    Expected::invalid("STS says no", "sts_refused").by_runner(&host, REFUSED, report)?;
+    Expected::invalid("STS says no", "sts_refused").by_runner(&host, report)?;
     Ok(())
 }
 
@@ -149,20 +147,22 @@ fn sts_says_no(scene: &Scene, report: &mut Report) -> Result<()> {
 fn sts_down(scene: &Scene, report: &mut Report) -> Result<()> {
     let host = aws_host(scene, "sts-down", ready_policy::ACME_ROLE)?;
     let evidence = host.evidence()?;
-    scene.order(scene.ready.sts_url.as_ref(), "fault", &json!({"kind": "status", "status": 500}))?;
+    scene.order_sts("fault", &json!({"kind": "status", "status": 500}))?;
     let expected = Expected { case: "STS down", code: Code::UpstreamUnavailable, reason: None };
     let problem = expected.by_request(scene, &evidence, report)?;
     if problem["retryable"] != true {
         report.broken("STS down: the answer does not say that it is retryable");
     }
-    match host.enroll()? {
-        Ok(_) => report.broken("STS down: the runner was enrolled"),
-        Err(told) => {
-            note(format_args!("the runner then: {}", told.message));
-            if told.exit != UNREACHABLE {
-                report.broken(format!("STS down: the runner ended with {}, not {UNREACHABLE}", told.exit));
-            }
-        }
+    let order = json!({"kind": "status", "status": 500, "count": 1});
+    scene.order_sts("fault", &order)?;
+    // The daemon meets the fault once, says so, and enrolls when STS is back.
+    let (_runner, enrolled) = host.run()?;
+    if !enrolled["error"].is_null() {
+        report.broken(format!("STS down: the runner gave up: {}", enrolled["error"]));
+    }
+    match host.said().lines().find(|line| line.contains("STS")) {
+        Some(line) => note(format_args!("the runner then: {line}")),
+        None => report.broken("STS down: the runner does not say so"),
     }
     http::delete(&format!("{}/_control/fault", scene.sts_url()))?;
     Ok(())

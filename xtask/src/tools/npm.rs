@@ -20,9 +20,9 @@ pub fn modules() -> PathBuf {
 
 /// Runs `npm ci` when the lock file is not the installed one; gives a Node.js that wrangler accepts.
 pub fn ensure() -> Result<PathBuf> {
-    if !current()? {
+    if !current() {
         let _lock = super::lock(&paths::scratch(), "npm.lock")?;
-        if !current()? {
+        if !current() {
             install()?;
         }
     }
@@ -45,8 +45,8 @@ fn wanted() -> Result<Vec<u8>> {
     fs::read(paths::root().join("package-lock.json")).context("cannot read package-lock.json")
 }
 
-fn current() -> Result<bool> {
-    Ok(fs::read(stamp()).is_ok_and(|installed| Ok(installed) == wanted().map_err(|_| ())))
+fn current() -> bool {
+    matches!((fs::read(stamp()), wanted()), (Ok(installed), Ok(wanted)) if installed == wanted)
 }
 
 fn install() -> Result<()> {
