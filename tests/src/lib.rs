@@ -5,10 +5,7 @@
 //! loopback, both able to misbehave on command. [`process`] runs a child and captures it. The binary
 //! `emulators` offers the two servers to other processes. The scenarios themselves are not here.
 
-#![allow(
-    clippy::missing_panics_doc,
-    reason = "in test support a panic is a failed test, and says so itself"
-)]
+#![allow(clippy::missing_panics_doc, reason = "in test support a panic is a failed test, and says so itself")]
 
 pub mod emulators;
 pub mod process;

@@ -152,21 +152,12 @@ impl ChildProcess {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map_err(|source| ProcessError::Io {
-                program: program.clone(),
-                source,
-            })?;
+            .map_err(|source| ProcessError::Io { program: program.clone(), source })?;
         let (stdout, stderr) = (Arc::<Capture>::default(), Arc::<Capture>::default());
         let mut readers = Vec::new();
         readers.extend(child.stdout.take().map(|source| stdout.follow(source)));
         readers.extend(child.stderr.take().map(|source| stderr.follow(source)));
-        Ok(Self {
-            program,
-            child,
-            stdout,
-            stderr,
-            readers,
-        })
+        Ok(Self { program, child, stdout, stderr, readers })
     }
 
     /// The process id.
@@ -200,20 +191,12 @@ impl ChildProcess {
             return Ok(line);
         }
         // The stream ends a little before the process does.
-        let status = if capture.lines.lock().ended {
-            self.poll_exit(Instant::now() + GRACE)?
-        } else {
-            None
-        };
+        let status = if capture.lines.lock().ended { self.poll_exit(Instant::now() + GRACE)? } else { None };
         Err(self.not_ready(status, awaited, bound))
     }
 
     /// Waits until something accepts connections at `address`.
-    pub fn wait_for_port(
-        &mut self,
-        address: SocketAddr,
-        bound: Duration,
-    ) -> Result<(), ProcessError> {
+    pub fn wait_for_port(&mut self, address: SocketAddr, bound: Duration) -> Result<(), ProcessError> {
         let until = Instant::now() + bound;
         loop {
             if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
@@ -274,10 +257,7 @@ impl ChildProcess {
     }
 
     fn try_wait(&mut self) -> Result<Option<ExitStatus>, ProcessError> {
-        self.child.try_wait().map_err(|source| ProcessError::Io {
-            program: self.program.clone(),
-            source,
-        })
+        self.child.try_wait().map_err(|source| ProcessError::Io { program: self.program.clone(), source })
     }
 
     fn poll_exit(&mut self, until: Instant) -> Result<Option<ExitStatus>, ProcessError> {
@@ -297,32 +277,15 @@ impl ChildProcess {
     }
 
     fn io(&self, source: io::Error) -> ProcessError {
-        ProcessError::Io {
-            program: self.program.clone(),
-            source,
-        }
+        ProcessError::Io { program: self.program.clone(), source }
     }
 
-    fn not_ready(
-        &self,
-        status: Option<ExitStatus>,
-        awaited: &str,
-        bound: Duration,
-    ) -> ProcessError {
+    fn not_ready(&self, status: Option<ExitStatus>, awaited: &str, bound: Duration) -> ProcessError {
         let program = self.program.clone();
         let output = format!("{}{}", self.stdout(), self.stderr());
         match status {
-            Some(status) => ProcessError::Ended {
-                program,
-                status,
-                output,
-            },
-            None => ProcessError::TimedOut {
-                program,
-                awaited: awaited.to_owned(),
-                bound,
-                output,
-            },
+            Some(status) => ProcessError::Ended { program, status, output },
+            None => ProcessError::TimedOut { program, awaited: awaited.to_owned(), bound, output },
         }
     }
 }
@@ -335,7 +298,5 @@ impl Drop for ChildProcess {
 
 /// A loopback port that was free a moment ago. Prefer port 0 where the program can pick itself.
 pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

@@ -30,21 +30,13 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let mut sts = StsConfig {
-        port: arguments.sts_port,
-        ..StsConfig::default()
-    };
+    let mut sts = StsConfig { port: arguments.sts_port, ..StsConfig::default() };
     if !arguments.regions.is_empty() {
         sts.regions = arguments.regions;
     }
-    let issuer = IssuerConfig {
-        port: arguments.issuer_port,
-        default_issuer: arguments.issuer,
-        ..IssuerConfig::default()
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let issuer =
+        IssuerConfig { port: arguments.issuer_port, default_issuer: arguments.issuer, ..IssuerConfig::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before anything is announced, so that a signal sent on the announcement is heeded.
         let mut terminate = signal(SignalKind::terminate())?;

@@ -14,9 +14,7 @@ pub struct Clock {
 impl Clock {
     /// Unix seconds, offset included.
     pub fn now(&self) -> i64 {
-        Timestamp::now()
-            .as_second()
-            .saturating_add(self.offset_seconds.load(Ordering::Relaxed))
+        Timestamp::now().as_second().saturating_add(self.offset_seconds.load(Ordering::Relaxed))
     }
 
     /// Moves the clock to `seconds` ahead of (or, negative, behind) the system's.

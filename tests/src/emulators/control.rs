@@ -77,13 +77,13 @@ pub fn routes(core: &Core, traffic: &str) -> Router {
             clear.faults.set([]);
             StatusCode::NO_CONTENT
         });
-    let traffic_routes = get(async move |Query(query): Query<Limit>| {
-        Json(show.recorder.traffic(query.limit.unwrap_or(100)))
-    })
-    .delete(async move || {
-        reset.recorder.reset();
-        StatusCode::NO_CONTENT
-    });
+    let traffic_routes =
+        get(async move |Query(query): Query<Limit>| Json(show.recorder.traffic(query.limit.unwrap_or(100)))).delete(
+            async move || {
+                reset.recorder.reset();
+                StatusCode::NO_CONTENT
+            },
+        );
     let clock_routes = post(async move |body: Bytes| {
         let order: ClockOrder = read(&body)?;
         clock.clock.set_offset(order.offset_seconds);
@@ -100,11 +100,7 @@ fn set_faults(faults: &FaultQueue, body: &Bytes) -> Result<Json<Vec<FaultPlan>>,
         Plans::Many(values) => values,
         Plans::One(value) => vec![value],
     };
-    let plans = values
-        .into_iter()
-        .map(FaultPlan::try_from)
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(BadOrder)?;
+    let plans = values.into_iter().map(FaultPlan::try_from).collect::<Result<Vec<_>, _>>().map_err(BadOrder)?;
     faults.set(plans);
     Ok(Json(faults.plans()))
 }

@@ -149,11 +149,7 @@ fn default_wrong_account() -> String {
 impl Fault {
     /// Every answer is this status with an empty body.
     pub fn status(status: u16) -> Self {
-        Self::Status {
-            status,
-            body: None,
-            content_type: None,
-        }
+        Self::Status { status, body: None, content_type: None }
     }
 
     /// The `kind` it has in JSON.
@@ -213,11 +209,7 @@ impl FaultPlan {
 impl From<Fault> for FaultPlan {
     /// For every request, until cleared.
     fn from(fault: Fault) -> Self {
-        Self {
-            fault,
-            count: None,
-            path: None,
-        }
+        Self { fault, count: None, path: None }
     }
 }
 
@@ -232,8 +224,7 @@ impl TryFrom<serde_json::Value> for FaultPlan {
         let mut take = |name: &str| members.remove(name).unwrap_or_default();
         let count = serde_json::from_value(take("count")).map_err(|e| format!("count: {e}"))?;
         let path = serde_json::from_value(take("path")).map_err(|e| format!("path: {e}"))?;
-        let fault =
-            Fault::deserialize(serde_json::Value::Object(members)).map_err(|e| e.to_string())?;
+        let fault = Fault::deserialize(serde_json::Value::Object(members)).map_err(|e| e.to_string())?;
         Ok(Self { fault, count, path })
     }
 }
@@ -256,9 +247,7 @@ impl FaultQueue {
     /// The fault for a request on `path`, counted as used.
     pub fn next(&self, path: &str) -> Option<Fault> {
         let mut plans = self.0.lock();
-        let index = plans
-            .iter()
-            .position(|plan| plan.path.as_ref().is_none_or(|text| path.contains(text)))?;
+        let index = plans.iter().position(|plan| plan.path.as_ref().is_none_or(|text| path.contains(text)))?;
         let plan = plans.get_mut(index)?;
         let fault = plan.fault.clone();
         if let Some(count) = &mut plan.count {
@@ -287,20 +276,12 @@ pub struct Answer {
 impl Answer {
     /// An answer without further headers.
     pub fn new(status: StatusCode, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
-        Self {
-            status,
-            content_type: content_type.to_owned(),
-            headers: Vec::new(),
-            body: body.into(),
-        }
+        Self { status, content_type: content_type.to_owned(), headers: Vec::new(), body: body.into() }
     }
 
     fn into_response(self, steps: impl FnOnce(Vec<u8>) -> VecDeque<Step>) -> Response {
         let length = self.body.len();
-        let mut response = Response::new(Body::new(ScriptedBody {
-            steps: steps(self.body),
-            pause: None,
-        }));
+        let mut response = Response::new(Body::new(ScriptedBody { steps: steps(self.body), pause: None }));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -316,17 +297,9 @@ impl Answer {
 }
 
 /// Sends `answer`, bent by a fault of the transport. Other faults have been put on it before.
-pub async fn deliver(
-    mut answer: Answer,
-    fault: Option<Fault>,
-    line: &ConnectionSwitch,
-) -> Response {
+pub async fn deliver(mut answer: Answer, fault: Option<Fault>, line: &ConnectionSwitch) -> Response {
     match fault {
-        Some(Fault::Status {
-            status,
-            body,
-            content_type,
-        }) => {
+        Some(Fault::Status { status, body, content_type }) => {
             answer.status = status_code(status);
             answer.body = body.unwrap_or_default().into_bytes();
             if let Some(content_type) = content_type {
@@ -349,22 +322,16 @@ pub async fn deliver(
         Some(Fault::Huge { bytes }) => answer.body = padded(&answer, bytes),
         Some(Fault::Html) => answer = Answer::new(StatusCode::OK, "text/html; charset=utf-8", HTML),
         Some(Fault::CloseMidBody) => {
-            return answer.into_response(|body| {
-                VecDeque::from([first_half(body), Step::Pause(FLUSH_TIME), Step::Fail])
-            });
+            return answer
+                .into_response(|body| VecDeque::from([first_half(body), Step::Pause(FLUSH_TIME), Step::Fail]));
         }
         Some(Fault::StallMidBody) => {
-            return answer.into_response(|body| {
-                VecDeque::from([first_half(body), Step::Pause(FOREVER), Step::Fail])
-            });
+            return answer.into_response(|body| VecDeque::from([first_half(body), Step::Pause(FOREVER), Step::Fail]));
         }
         Some(Fault::Drip { ms }) => return answer.into_response(|body| drip(&body, ms)),
         Some(Fault::Close) => line.close(),
         Some(Fault::Reset) => line.reset(),
-        Some(
-            Fault::Throttle | Fault::Error { .. } | Fault::WrongAccount { .. } | Fault::Jwks { .. },
-        )
-        | None => {}
+        Some(Fault::Throttle | Fault::Error { .. } | Fault::WrongAccount { .. } | Fault::Jwks { .. }) | None => {}
     }
     answer.into_response(|body| VecDeque::from([Step::Data(body.into())]))
 }
@@ -376,16 +343,8 @@ fn status_code(status: u16) -> StatusCode {
 
 /// The answer's body with `bytes` of filling in a place that keeps JSON and XML well-formed.
 fn padded(answer: &Answer, bytes: usize) -> Vec<u8> {
-    let closing: &[u8] = if answer.content_type.contains("xml") {
-        b"</"
-    } else {
-        b"}"
-    };
-    let at = answer
-        .body
-        .windows(closing.len())
-        .rposition(|window| window == closing)
-        .unwrap_or(answer.body.len());
+    let closing: &[u8] = if answer.content_type.contains("xml") { b"</" } else { b"}" };
+    let at = answer.body.windows(closing.len()).rposition(|window| window == closing).unwrap_or(answer.body.len());
     let mut body = answer.body.clone();
     body.splice(at..at, std::iter::repeat_n(b' ', bytes));
     body
@@ -398,12 +357,7 @@ fn first_half(mut body: Vec<u8>) -> Step {
 
 fn drip(body: &[u8], ms: u64) -> VecDeque<Step> {
     body.iter()
-        .flat_map(|byte| {
-            [
-                Step::Pause(Duration::from_millis(ms)),
-                Step::Data(Bytes::copy_from_slice(&[*byte])),
-            ]
-        })
+        .flat_map(|byte| [Step::Pause(Duration::from_millis(ms)), Step::Data(Bytes::copy_from_slice(&[*byte]))])
         .collect()
 }
 
@@ -453,14 +407,8 @@ mod tests {
     #[test]
     fn plans_are_read_strictly() {
         let plan: FaultPlan =
-            serde_json::from_value(json!({"kind":"status","status":500,"count":3,"path":"/keys"}))
-                .unwrap();
-        assert_eq!(
-            plan,
-            FaultPlan::from(Fault::status(500))
-                .times(3)
-                .on_path("/keys")
-        );
+            serde_json::from_value(json!({"kind":"status","status":500,"count":3,"path":"/keys"})).unwrap();
+        assert_eq!(plan, FaultPlan::from(Fault::status(500)).times(3).on_path("/keys"));
         for wrong in [
             json!({"kind":"status","status":500,"cuont":3}),
             json!({"kind":"no_such"}),
@@ -468,19 +416,13 @@ mod tests {
             json!({"kind":"hang","count":-1}),
             json!("hang"),
         ] {
-            assert!(
-                serde_json::from_value::<FaultPlan>(wrong.clone()).is_err(),
-                "{wrong}"
-            );
+            assert!(serde_json::from_value::<FaultPlan>(wrong.clone()).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn plans_survive_json() {
-        let plan = FaultPlan::from(Fault::Jwks {
-            shape: JwksShape::NoAlg,
-        })
-        .times(2);
+        let plan = FaultPlan::from(Fault::Jwks { shape: JwksShape::NoAlg }).times(2);
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<FaultPlan>(&text).unwrap(), plan);
     }
@@ -491,10 +433,7 @@ mod tests {
             Fault::status(500),
             Fault::Delay { ms: 1 },
             Fault::Hang,
-            Fault::Redirect {
-                location: String::new(),
-                status: 302,
-            },
+            Fault::Redirect { location: String::new(), status: 302 },
             Fault::Garbage,
             Fault::Huge { bytes: 1 },
             Fault::Html,
@@ -504,17 +443,9 @@ mod tests {
             Fault::Close,
             Fault::Reset,
             Fault::Throttle,
-            Fault::Error {
-                status: 400,
-                code: String::new(),
-                message: String::new(),
-            },
-            Fault::WrongAccount {
-                account: String::new(),
-            },
-            Fault::Jwks {
-                shape: JwksShape::Empty,
-            },
+            Fault::Error { status: 400, code: String::new(), message: String::new() },
+            Fault::WrongAccount { account: String::new() },
+            Fault::Jwks { shape: JwksShape::Empty },
         ];
         for fault in faults {
             assert_eq!(serde_json::to_value(&fault).unwrap()["kind"], fault.kind());
@@ -542,10 +473,7 @@ mod tests {
         let json = Answer::new(StatusCode::OK, "application/json", r#"{"a":{"b":1}}"#);
         let body = padded(&json, 1_000);
         assert_eq!(body.len(), json.body.len() + 1_000);
-        assert_eq!(
-            serde_json::from_slice::<serde_json::Value>(&body).unwrap(),
-            json!({"a":{"b":1}})
-        );
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap(), json!({"a":{"b":1}}));
         let xml = Answer::new(StatusCode::OK, "text/xml", "<a>\n<b/>\n</a>\n");
         assert!(padded(&xml, 10).ends_with(b"          </a>\n"));
     }

@@ -44,12 +44,7 @@ impl RecordedRequest {
         let headers = parts
             .headers
             .iter()
-            .map(|(name, value)| {
-                (
-                    name.as_str().to_owned(),
-                    String::from_utf8_lossy(value.as_bytes()).into_owned(),
-                )
-            })
+            .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
         Self {
             number: 0,
@@ -67,12 +62,8 @@ impl RecordedRequest {
 
     /// The values of a header joined by a comma, if it was sent; `name` in lower case.
     pub fn header(&self, name: &str) -> Option<String> {
-        let values: Vec<&str> = self
-            .headers
-            .iter()
-            .filter(|(header, _)| header == name)
-            .map(|(_, value)| value.as_str())
-            .collect();
+        let values: Vec<&str> =
+            self.headers.iter().filter(|(header, _)| header == name).map(|(_, value)| value.as_str()).collect();
         (!values.is_empty()).then(|| values.join(","))
     }
 }
@@ -106,11 +97,7 @@ impl Recorder {
         state.total += 1;
         request.number = state.total;
         let counted = state.paths.contains_key(&request.path) || state.paths.len() < COUNTED_PATHS;
-        let path = if counted {
-            request.path.as_str()
-        } else {
-            OTHER_PATHS
-        };
+        let path = if counted { request.path.as_str() } else { OTHER_PATHS };
         *state.paths.entry(path.to_owned()).or_default() += 1;
         if state.kept.len() == KEPT {
             state.kept.pop_front();

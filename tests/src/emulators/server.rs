@@ -56,18 +56,12 @@ impl Server {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name(format!("emulator-{}", address.port()))
             .spawn(move || runtime.block_on(accept(listener, router, stopped)))?;
-        Ok(Self {
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The address listened on.
@@ -92,11 +86,7 @@ impl Drop for Server {
 }
 
 /// Accepts until `stopped` is dropped; the runtime's end then drops what is still being served.
-async fn accept(
-    listener: std::net::TcpListener,
-    router: Router,
-    mut stopped: oneshot::Receiver<()>,
-) {
+async fn accept(listener: std::net::TcpListener, router: Router, mut stopped: oneshot::Receiver<()>) {
     let Ok(listener) = TcpListener::from_std(listener) else {
         return;
     };
@@ -118,18 +108,13 @@ async fn serve_connection(stream: TcpStream, router: Router) {
     // Small answers; waiting for more to fill a segment would add 40 ms to each.
     let _ = stream.set_nodelay(true);
     let switch = ConnectionSwitch::default();
-    let io = TokioIo::new(Switched {
-        stream,
-        switch: switch.clone(),
-    });
+    let io = TokioIo::new(Switched { stream, switch: switch.clone() });
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(switch.clone());
         router.clone().oneshot(request)
     });
     // An error here is the client going away or a fault we made ourselves.
-    let _ = hyper::server::conn::http1::Builder::new()
-        .serve_connection(io, service)
-        .await;
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
 }
 
 /// A stream that refuses to write once its switch is thrown, which makes hyper drop it.
@@ -162,11 +147,7 @@ impl AsyncRead for Switched {
 }
 
 impl AsyncWrite for Switched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
         self.check()?;
         Pin::new(&mut self.stream).poll_write(context, buffer)
     }

@@ -49,9 +49,8 @@ struct CacheOrder {
 pub(super) fn routes(state: &State) -> Router {
     let (token, issuers, rotate) = (state.clone(), state.clone(), state.clone());
     let (drop, cache) = (state.clone(), state.clone());
-    let default_issuer = |state: &State, issuer: Option<String>| {
-        issuer.unwrap_or_else(|| state.default_issuer.to_string())
-    };
+    let default_issuer =
+        |state: &State, issuer: Option<String>| issuer.unwrap_or_else(|| state.default_issuer.to_string());
     Router::new()
         .route(
             "/_control/token",

@@ -9,38 +9,31 @@ const MANY: usize = 5_000;
 
 /// The key set of a ring in the given shape, in the right one when `None`.
 pub fn document(ring: &KeyRing, stranger: &SigningKey, shape: Option<JwksShape>) -> Value {
-    let good: Vec<Value> = ring.published().map(SigningKey::jwk).collect();
+    let good: Vec<Value> = ring.published().map(SigningKey::jwk).cloned().collect();
     let keys = match shape {
         None => good,
         Some(JwksShape::ManyKeys) => {
-            let others = (0..MANY)
-                .map(|number| with(&stranger.jwk(), "kid", json!(format!("other-{number}"))));
+            let others = (0..MANY).map(|number| with(stranger.jwk(), "kid", json!(format!("other-{number}"))));
             others.chain(good).collect()
         }
         Some(JwksShape::UnknownKty) => {
             let unknown = json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "post-quantum", "pub": "AAAA", "use": "sig"});
             std::iter::once(unknown).chain(good).collect()
         }
-        Some(JwksShape::DuplicateKids) => good
-            .iter()
-            .flat_map(|key| {
-                [
-                    with(&stranger.jwk(), "kid", key["kid"].clone()),
-                    key.clone(),
-                ]
-            })
-            .collect(),
+        Some(JwksShape::DuplicateKids) => {
+            good.iter().flat_map(|key| [with(stranger.jwk(), "kid", key["kid"].clone()), key.clone()]).collect()
+        }
         Some(JwksShape::NoAlg) => good.iter().map(|key| without(key, "alg")).collect(),
         Some(JwksShape::NoKid) => good.iter().map(|key| without(key, "kid")).collect(),
         Some(JwksShape::MalformedBase64) => {
-            let bad = malformed(&with(&stranger.jwk(), "kid", json!("malformed")));
+            let bad = malformed(&with(stranger.jwk(), "kid", json!("malformed")));
             std::iter::once(bad).chain(good).collect()
         }
         Some(JwksShape::AllMalformed) => good.iter().map(malformed).collect(),
         Some(JwksShape::PrivateMembers) => ring
             .published()
             .map(|key| {
-                let mut jwk = key.jwk();
+                let mut jwk = key.jwk().clone();
                 json_patch::merge(&mut jwk, key.private_members());
                 jwk
             })

@@ -2,23 +2,20 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, EncodingKey};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use p256::elliptic_curve::Generate as _;
-use rsa::pkcs1::EncodeRsaPrivateKey as _;
-use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _, EncodePublicKey as _, LineEnding};
-use rsa::traits::PrivateKeyParts as _;
+use p256::elliptic_curve::sec1::ToSec1Point as _;
+use rsa::pkcs8::{DecodePrivateKey as _, Document, EncodePublicKey as _, LineEnding};
+use rsa::signature::{SignatureEncoding as _, Signer as _};
+use rsa::traits::{PrivateKeyParts as _, PublicKeyParts as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 const RSA_BITS: usize = 2048;
 /// Keys to begin with; when they are used up, new ones are generated.
-const RSA_PEMS: [&str; 3] = [
-    include_str!("keys/rsa-1.pem"),
-    include_str!("keys/rsa-2.pem"),
-    include_str!("keys/rsa-3.pem"),
-];
+const RSA_PEMS: [&str; 3] =
+    [include_str!("keys/rsa-1.pem"), include_str!("keys/rsa-2.pem"), include_str!("keys/rsa-3.pem")];
 const P256_PEM: &str = include_str!("keys/p256-1.pem");
 
 /// Algorithms an issuer can sign with.
@@ -55,13 +52,10 @@ impl KeyMaker {
                 let fixed = RSA_PEMS.get(self.rsa_used);
                 self.rsa_used += 1;
                 let key = match fixed {
-                    Some(pem) => {
-                        rsa::PrivateKey::from_pkcs8_pem(pem).expect("a key file of this folder")
-                    }
-                    None => rsa::PrivateKey::new(&mut rand::rng(), RSA_BITS)
-                        .expect("2048 bits can be generated"),
+                    Some(pem) => rsa::PrivateKey::from_pkcs8_pem(pem).expect("a key file of this folder"),
+                    None => rsa::PrivateKey::new(&mut rand::rng(), RSA_BITS).expect("2048 bits can be generated"),
                 };
-                SigningKey::rsa(&key, style)
+                SigningKey::rsa(key, style)
             }
             KeyAlgorithm::ES256 => {
                 self.p256_used += 1;
@@ -83,86 +77,76 @@ pub struct SigningKey {
     pub kid: String,
     /// What it signs.
     pub algorithm: KeyAlgorithm,
-    encoding: EncodingKey,
+    pair: KeyPair,
+    jwk: Value,
     public_pem: String,
     private_members: Value,
 }
 
+#[derive(Debug, Clone)]
+enum KeyPair {
+    Rsa(rsa::pkcs1v15::SigningKey<Sha256>),
+    P256(p256::ecdsa::SigningKey),
+}
+
 impl SigningKey {
-    fn rsa(key: &rsa::PrivateKey, style: KidStyle) -> Self {
+    fn rsa(key: rsa::PrivateKey, style: KidStyle) -> Self {
         let public = key.to_public_key();
-        let pkcs1 = key.to_pkcs1_der().expect("a valid key encodes");
-        let member = |bytes: &[u8]| Value::from(URL_SAFE_NO_PAD.encode(bytes));
-        let primes = key.primes();
+        let member = |number: &rsa::BoxedUint| encode(&number.to_be_bytes_trimmed_vartime());
+        let kid = kid(&public.to_public_key_der().expect("a valid key encodes"), style);
         Self {
-            kid: kid(
-                public
-                    .to_public_key_der()
-                    .expect("a valid key encodes")
-                    .as_bytes(),
-                style,
-            ),
-            algorithm: KeyAlgorithm::RS256,
-            encoding: EncodingKey::from_rsa_der(pkcs1.as_bytes()),
-            public_pem: public
-                .to_public_key_pem(LineEnding::LF)
-                .expect("a valid key encodes"),
-            private_members: json!({
-                "d": member(&key.d().to_be_bytes_trimmed_vartime()),
-                "p": member(&primes[0].to_be_bytes_trimmed_vartime()),
-                "q": member(&primes[1].to_be_bytes_trimmed_vartime()),
+            jwk: json!({
+                "kty": "RSA", "alg": "RS256", "use": "sig", "kid": kid,
+                "n": member(public.n()), "e": member(public.e()),
             }),
+            private_members: json!({
+                "d": member(key.d()), "p": member(&key.primes()[0]), "q": member(&key.primes()[1]),
+            }),
+            kid,
+            algorithm: KeyAlgorithm::RS256,
+            public_pem: public.to_public_key_pem(LineEnding::LF).expect("a valid key encodes"),
+            pair: KeyPair::Rsa(rsa::pkcs1v15::SigningKey::new(key)),
         }
     }
 
     fn p256(key: &p256::SecretKey, style: KidStyle) -> Self {
         let public = key.public_key();
-        let pkcs8 = key.to_pkcs8_der().expect("a valid key encodes");
+        let point = public.to_sec1_point(false);
+        let kid = kid(&public.to_public_key_der().expect("a valid key encodes"), style);
         Self {
-            kid: kid(
-                public
-                    .to_public_key_der()
-                    .expect("a valid key encodes")
-                    .as_bytes(),
-                style,
-            ),
+            jwk: json!({
+                "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": kid,
+                "x": point.x().map(|x| encode(x)), "y": point.y().map(|y| encode(y)),
+            }),
+            private_members: json!({"d": encode(&key.to_bytes())}),
+            kid,
             algorithm: KeyAlgorithm::ES256,
-            encoding: EncodingKey::from_ec_der(pkcs8.as_bytes()),
-            public_pem: public
-                .to_public_key_pem(LineEnding::LF)
-                .expect("a valid key encodes"),
-            private_members: json!({"d": URL_SAFE_NO_PAD.encode(key.to_bytes())}),
+            public_pem: public.to_public_key_pem(LineEnding::LF).expect("a valid key encodes"),
+            pair: KeyPair::P256(key.into()),
         }
     }
 
     /// JWS signature over `input`, base64url.
     pub fn sign(&self, input: &[u8]) -> String {
-        jsonwebtoken::crypto::sign(input, &self.encoding, self.jws_algorithm())
-            .expect("a valid key signs")
+        match &self.pair {
+            KeyPair::Rsa(key) => encode(&key.sign(input).to_bytes()),
+            KeyPair::P256(key) => {
+                let signature: p256::ecdsa::Signature = key.sign(input);
+                encode(&signature.to_bytes())
+            }
+        }
     }
 
     /// The attack of RFC 8725, 2.1: an HMAC whose key is the text of our public key.
     pub fn hmac_with_public_key(&self, input: &[u8]) -> String {
-        EncodingKey::from_secret(self.public_pem.as_bytes())
-            .and_then(|key| jsonwebtoken::crypto::sign(input, &key, Algorithm::HS256))
-            .expect("a PEM text is long enough for an HMAC key")
-    }
-
-    fn jws_algorithm(&self) -> Algorithm {
-        match self.algorithm {
-            KeyAlgorithm::RS256 => Algorithm::RS256,
-            KeyAlgorithm::ES256 => Algorithm::ES256,
-        }
+        let mac = Hmac::<Sha256>::new_from_slice(self.public_pem.as_bytes());
+        let mac = mac.expect("HMAC takes a key of any length").chain_update(input);
+        encode(&mac.finalize().into_bytes())
     }
 
     /// The public key as published.
-    pub fn jwk(&self) -> Value {
-        let jwk = Jwk::from_encoding_key(&self.encoding, self.jws_algorithm())
-            .expect("a valid key has a JWK");
-        let mut jwk = serde_json::to_value(jwk).expect("a JWK is JSON");
-        jwk["kid"] = Value::from(self.kid.as_str());
-        jwk["use"] = Value::from("sig");
-        jwk
+    pub fn jwk(&self) -> &Value {
+        &self.jwk
     }
 
     /// The members of the JWK that must never be published.
@@ -171,8 +155,12 @@ impl SigningKey {
     }
 }
 
-fn kid(spki: &[u8], style: KidStyle) -> String {
-    let hash = Sha256::digest(spki);
+fn encode(octets: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(octets)
+}
+
+fn kid(spki: &Document, style: KidStyle) -> String {
+    let hash = Sha256::digest(spki.as_bytes());
     match style {
         KidStyle::Hash => URL_SAFE_NO_PAD.encode(hash),
         KidStyle::Hex => base16ct::lower::encode_string(&hash[..20]),
@@ -200,11 +188,7 @@ fn yes() -> bool {
 
 impl Default for Rotation {
     fn default() -> Self {
-        Self {
-            algorithm: KeyAlgorithm::RS256,
-            keep_previous: true,
-            sign_with_new: true,
-        }
+        Self { algorithm: KeyAlgorithm::RS256, keep_previous: true, sign_with_new: true }
     }
 }
 
@@ -221,12 +205,7 @@ impl KeyRing {
     /// A ring with one key, published and signing.
     pub fn new(maker: &mut KeyMaker, algorithm: KeyAlgorithm, style: KidStyle) -> Self {
         let key = maker.make(algorithm, style);
-        Self {
-            published: vec![key.kid.clone()],
-            signer: key.kid.clone(),
-            keys: vec![key],
-            style,
-        }
+        Self { published: vec![key.kid.clone()], signer: key.kid.clone(), keys: vec![key], style }
     }
 
     /// Rotates; answers the new `kid`.
@@ -253,8 +232,7 @@ impl KeyRing {
 
     /// The key that signs.
     pub fn signer(&self) -> &SigningKey {
-        self.key(&self.signer)
-            .expect("the signer is one of the keys")
+        self.key(&self.signer).expect("the signer is one of the keys")
     }
 
     /// A key by `kid`, published or not.
@@ -264,8 +242,6 @@ impl KeyRing {
 
     /// The keys that are published, oldest first.
     pub fn published(&self) -> impl Iterator<Item = &SigningKey> {
-        self.keys
-            .iter()
-            .filter(|key| self.published.contains(&key.kid))
+        self.keys.iter().filter(|key| self.published.contains(&key.kid))
     }
 }

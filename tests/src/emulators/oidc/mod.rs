@@ -71,9 +71,7 @@ impl Default for IssuerConfig {
 
 /// The `iss` of a GKE cluster.
 pub fn gke_issuer(project: &str, location: &str, cluster: &str) -> String {
-    format!(
-        "https://container.googleapis.com/v1/projects/{project}/locations/{location}/clusters/{cluster}"
-    )
+    format!("https://container.googleapis.com/v1/projects/{project}/locations/{location}/clusters/{cluster}")
 }
 
 /// The `iss` of an EKS cluster; `id` is 32 upper-case hex digits.
@@ -133,12 +131,12 @@ impl OidcIssuer {
             default_issuer: config.default_issuer.into(),
         };
         let service = state.clone();
-        let router = super::control::routes(&state.core, "fetches")
-            .merge(control::routes(&state))
-            .fallback(move |request: Request| {
+        let router = super::control::routes(&state.core, "fetches").merge(control::routes(&state)).fallback(
+            move |request: Request| {
                 let service = service.clone();
                 async move { service.serve(request).await }
-            });
+            },
+        );
         let server = Server::start(config.port, router)?;
         Ok(Self { state, server })
     }
@@ -173,8 +171,7 @@ impl OidcIssuer {
     /// # Panics
     /// When the options name a signing key that does not exist; see [`Self::try_token`].
     pub fn token(&self, options: &TokenOptions) -> String {
-        self.try_token(options)
-            .expect("the options name a known key")
+        self.try_token(options).expect("the options name a known key")
     }
 
     /// A token, or why there is none.
@@ -253,11 +250,7 @@ impl OidcIssuer {
 impl State {
     fn add_issuer(&self, issuer: &str, algorithm: KeyAlgorithm) {
         let path = issuer_path(issuer);
-        let style = if path.starts_with("/id/") {
-            KidStyle::Hex
-        } else {
-            KidStyle::Hash
-        };
+        let style = if path.starts_with("/id/") { KidStyle::Hex } else { KidStyle::Hash };
         let keys = &mut *self.keys.lock();
         let ring = KeyRing::new(&mut keys.maker, algorithm, style);
         keys.own.insert(path.to_owned(), ring);
@@ -265,19 +258,13 @@ impl State {
 
     fn rotate(&self, issuer: &str, rotation: Rotation) -> String {
         let keys = &mut *self.keys.lock();
-        let ring = keys
-            .own
-            .get_mut(issuer_path(issuer))
-            .unwrap_or(&mut keys.common);
+        let ring = keys.own.get_mut(issuer_path(issuer)).unwrap_or(&mut keys.common);
         ring.rotate(&mut keys.maker, rotation)
     }
 
     fn drop_key(&self, issuer: &str, kid: &str) -> bool {
         let keys = &mut *self.keys.lock();
-        let ring = keys
-            .own
-            .get_mut(issuer_path(issuer))
-            .unwrap_or(&mut keys.common);
+        let ring = keys.own.get_mut(issuer_path(issuer)).unwrap_or(&mut keys.common);
         ring.drop_key(kid)
     }
 
@@ -290,21 +277,13 @@ impl State {
 
     async fn serve(&self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
-        let line = parts
-            .extensions
-            .get::<ConnectionSwitch>()
-            .cloned()
-            .unwrap_or_default();
+        let line = parts.extensions.get::<ConnectionSwitch>().cloned().unwrap_or_default();
         let path = parts.uri.path();
         let fault = self.core.faults.next(path);
         let answer = if fault == Some(Fault::Throttle) {
             Answer::new(StatusCode::TOO_MANY_REQUESTS, "application/json", "{}")
         } else {
-            self.answer(
-                parts.method == axum::http::Method::GET,
-                path,
-                fault.as_ref(),
-            )
+            self.answer(parts.method == axum::http::Method::GET, path, fault.as_ref())
         };
         let mut record = RecordedRequest::received(&parts, b"", self.core.clock.now());
         record.status = answer.status.as_u16();
@@ -314,9 +293,7 @@ impl State {
     }
 
     fn answer(&self, is_get: bool, path: &str, fault: Option<&Fault>) -> Answer {
-        let key_set_of = path
-            .strip_suffix("/jwks")
-            .or_else(|| path.strip_suffix("/keys"));
+        let key_set_of = path.strip_suffix("/jwks").or_else(|| path.strip_suffix("/keys"));
         let mut answer = match (is_get, key_set_of, path.strip_suffix(DISCOVERY)) {
             (true, Some(issuer), _) => {
                 let shape = match fault {
@@ -327,9 +304,7 @@ impl State {
                 let document = jwks::document(keys.ring(issuer), &keys.stranger, shape);
                 Answer::new(StatusCode::OK, content_type(path), document.to_string())
             }
-            (true, None, Some(issuer)) => {
-                Answer::new(StatusCode::OK, "application/json", discovery(issuer))
-            }
+            (true, None, Some(issuer)) => Answer::new(StatusCode::OK, "application/json", discovery(issuer)),
             (true, None, None) => Answer::new(StatusCode::NOT_FOUND, "application/json", "{}"),
             (false, ..) => Answer::new(StatusCode::METHOD_NOT_ALLOWED, "application/json", "{}"),
         };
@@ -344,11 +319,7 @@ impl State {
 
 /// GKE answers with RFC 7517's media type, EKS with plain JSON.
 fn content_type(path: &str) -> &'static str {
-    if path.ends_with("/jwks") {
-        "application/jwk-set+json"
-    } else {
-        "application/json"
-    }
+    if path.ends_with("/jwks") { "application/jwk-set+json" } else { "application/json" }
 }
 
 /// The path of an issuer's URL, by which its keys are found here.
@@ -359,26 +330,16 @@ fn issuer_path(issuer: &str) -> &str {
 
 fn jwks_path(issuer: &str) -> String {
     let path = issuer_path(issuer);
-    let name = if path.starts_with("/id/") {
-        "keys"
-    } else {
-        "jwks"
-    };
+    let name = if path.starts_with("/id/") { "keys" } else { "jwks" };
     format!("{path}/{name}")
 }
 
 fn discovery(issuer_path: &str) -> String {
     // The region is not part of the path; discovery is never followed, so any will do.
     let (issuer, name) = if issuer_path.starts_with("/id/") {
-        (
-            format!("https://oidc.eks.eu-west-1.amazonaws.com{issuer_path}"),
-            "keys",
-        )
+        (format!("https://oidc.eks.eu-west-1.amazonaws.com{issuer_path}"), "keys")
     } else {
-        (
-            format!("https://container.googleapis.com{issuer_path}"),
-            "jwks",
-        )
+        (format!("https://container.googleapis.com{issuer_path}"), "jwks")
     };
     json!({
         "issuer": issuer,

@@ -113,18 +113,13 @@ pub fn mint(
     now: i64,
 ) -> Result<String, MintError> {
     let key = match &options.sign_with {
-        Some(kid) => ring
-            .key(kid)
-            .ok_or_else(|| MintError::UnknownKey(kid.clone()))?,
+        Some(kid) => ring.key(kid).ok_or_else(|| MintError::UnknownKey(kid.clone()))?,
         None => ring.signer(),
     };
     let mut header = json!({"alg": key.algorithm, "kid": key.kid});
     json_patch::merge(&mut header, &options.header);
-    let mut claims = if options.legacy {
-        legacy_claims(options, issuer)
-    } else {
-        projected_claims(options, issuer, now)
-    };
+    let mut claims =
+        if options.legacy { legacy_claims(options, issuer) } else { projected_claims(options, issuer, now) };
     json_patch::merge(&mut claims, &options.claims);
     let input = signing_input(&header, &claims);
     let signature = sign(options.signature, key, stranger, &input);
@@ -132,11 +127,7 @@ pub fn mint(
 }
 
 fn signing_input(header: &Value, claims: &Value) -> String {
-    format!(
-        "{}.{}",
-        URL_SAFE_NO_PAD.encode(header.to_string()),
-        URL_SAFE_NO_PAD.encode(claims.to_string())
-    )
+    format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()))
 }
 
 fn sign(kind: SignatureKind, key: &SigningKey, stranger: &SigningKey, input: &str) -> String {
@@ -145,9 +136,7 @@ fn sign(kind: SignatureKind, key: &SigningKey, stranger: &SigningKey, input: &st
         SignatureKind::Good => key.sign(input),
         SignatureKind::Stranger => stranger.sign(input),
         SignatureKind::Flipped => {
-            let mut octets = URL_SAFE_NO_PAD
-                .decode(key.sign(input))
-                .expect("we encoded it");
+            let mut octets = URL_SAFE_NO_PAD.decode(key.sign(input)).expect("we encoded it");
             octets[0] ^= 1;
             URL_SAFE_NO_PAD.encode(octets)
         }

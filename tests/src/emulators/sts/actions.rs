@@ -45,10 +45,7 @@ impl Parameters {
 
     /// A parameter, if present and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     fn require(&self, name: &str) -> Result<&str, StsError> {
@@ -82,9 +79,7 @@ impl Office<'_> {
     /// Carries out a request.
     pub async fn carry_out(&self, request: &SignedRequest<'_>) -> Result<Outcome, StsError> {
         let parameters = Parameters::read(request.query, request.headers, request.body);
-        let known_method = [Method::GET, Method::POST]
-            .iter()
-            .any(|method| method == request.method);
+        let known_method = [Method::GET, Method::POST].iter().any(|method| method == request.method);
         if request.path != "/" || !known_method {
             return Err(StsError::new(404, "UnknownOperationException", ""));
         }
@@ -96,11 +91,7 @@ impl Office<'_> {
         }
         let caller = authenticate(self.judge, &self.directory.lock(), request, self.now)?;
         match action {
-            None => Err(StsError::new(
-                400,
-                "MissingAction",
-                "Missing Action parameter in request",
-            )),
+            None => Err(StsError::new(400, "MissingAction", "Missing Action parameter in request")),
             Some("GetCallerIdentity") if version == VERSION => Ok(caller_identity(&caller)),
             Some("AssumeRole") if version == VERSION => self.assume_role(&caller, &parameters),
             Some(other) => Err(StsError::new(
@@ -111,11 +102,7 @@ impl Office<'_> {
         }
     }
 
-    fn assume_role(
-        &self,
-        caller: &Principal,
-        parameters: &Parameters,
-    ) -> Result<Outcome, StsError> {
+    fn assume_role(&self, caller: &Principal, parameters: &Parameters) -> Result<Outcome, StsError> {
         let role_arn = parameters.require("RoleArn")?;
         let session = session_name(parameters)?;
         let duration = duration(parameters)?;
@@ -131,44 +118,29 @@ impl Office<'_> {
                     "User: {caller_arn} is not authorized to perform: sts:AssumeRole on resource: {role_arn}"
                 ))
             })?;
-        Ok(Outcome {
-            action: "AssumeRole",
-            result: start_session(&mut directory, &role, session, self.now + duration),
-        })
+        Ok(Outcome { action: "AssumeRole", result: start_session(&mut directory, &role, session, self.now + duration) })
     }
 
-    async fn assume_role_with_web_identity(
-        &self,
-        parameters: &Parameters,
-    ) -> Result<Outcome, StsError> {
+    async fn assume_role_with_web_identity(&self, parameters: &Parameters) -> Result<Outcome, StsError> {
         let role_arn = parameters.require("RoleArn")?;
         let session = session_name(parameters)?;
         let token = parameters.require("WebIdentityToken")?;
         let duration = duration(parameters)?;
         let trusts = {
             let directory = self.directory.lock();
-            directory
-                .role(role_arn)
-                .map(|role| role.web_identity.clone())
+            directory.role(role_arn).map(|role| role.web_identity.clone())
         };
         let trusts = trusts.unwrap_or_default();
         let identity = web_identity::verify(self.http, &trusts, token, self.now).await?;
         let mut directory = self.directory.lock();
         let role = directory
             .role(role_arn)
-            .filter(|role| {
-                role.web_identity
-                    .iter()
-                    .any(|trust| identity.satisfies(trust))
-            })
+            .filter(|role| role.web_identity.iter().any(|trust| identity.satisfies(trust)))
             .cloned()
             .ok_or_else(|| denied("Not authorized to perform sts:AssumeRoleWithWebIdentity"))?;
         let mut result = start_session(&mut directory, &role, session, self.now + duration);
         result.extend(web_identity_members(&role, &identity));
-        Ok(Outcome {
-            action: "AssumeRoleWithWebIdentity",
-            result,
-        })
+        Ok(Outcome { action: "AssumeRoleWithWebIdentity", result })
     }
 }
 
@@ -191,10 +163,7 @@ fn denied(message: &str) -> StsError {
 fn role_of_session(caller: &Principal) -> String {
     match &caller.kind {
         PrincipalKind::RoleSession { role, .. } => {
-            format!(
-                "arn:{}:iam::{}:role/{role}",
-                caller.partition, caller.account
-            )
+            format!("arn:{}:iam::{}:role/{role}", caller.partition, caller.account)
         }
         _ => String::new(),
     }
@@ -219,37 +188,24 @@ fn duration(parameters: &Parameters) -> Result<i64, StsError> {
     text.parse()
         .ok()
         .filter(|seconds| DURATIONS.contains(seconds))
-        .ok_or_else(|| {
-            validation(
-                "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.",
-            )
-        })
+        .ok_or_else(|| validation("The requested DurationSeconds exceeds the MaxSessionDuration set for this role."))
 }
 
 fn start_session(directory: &mut Directory, role: &Role, session: &str, end: i64) -> Vec<Node> {
-    let kind = PrincipalKind::RoleSession {
-        role: role.name.clone(),
-        session: session.to_owned(),
-    };
+    let kind = PrincipalKind::RoleSession { role: role.name.clone(), session: session.to_owned() };
     let principal = directory.principal(&role.partition, &role.account, kind);
     let credentials = directory.issue(principal, Some(end));
     vec![
         Node::Group(
             "AssumedRoleUser",
-            vec![
-                Node::Text("AssumedRoleId", credentials.user_id),
-                Node::Text("Arn", credentials.arn),
-            ],
+            vec![Node::Text("AssumedRoleId", credentials.user_id), Node::Text("Arn", credentials.arn)],
         ),
         Node::Group(
             "Credentials",
             vec![
                 Node::Text("AccessKeyId", credentials.access_key_id),
                 Node::Text("SecretAccessKey", credentials.secret_access_key),
-                Node::Text(
-                    "SessionToken",
-                    credentials.session_token.unwrap_or_default(),
-                ),
+                Node::Text("SessionToken", credentials.session_token.unwrap_or_default()),
                 Node::Time("Expiration", end),
             ],
         ),
@@ -260,13 +216,7 @@ fn web_identity_members(role: &Role, identity: &WebIdentity) -> [Node; 3] {
     let provider = identity.issuer.trim_start_matches("https://");
     [
         Node::Text("Audience", identity.audience.clone()),
-        Node::Text(
-            "Provider",
-            format!(
-                "arn:{}:iam::{}:oidc-provider/{provider}",
-                role.partition, role.account
-            ),
-        ),
+        Node::Text("Provider", format!("arn:{}:iam::{}:oidc-provider/{provider}", role.partition, role.account)),
         Node::Text("SubjectFromWebIdentityToken", identity.subject.clone()),
     ]
 }

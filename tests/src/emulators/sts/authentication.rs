@@ -29,13 +29,7 @@ pub fn authenticate(
 ) -> Result<Principal, StsError> {
     let claim = read_claim(request)
         .map_err(|error| StsError::new(400, "IncompleteSignature", error.to_string()))?
-        .ok_or_else(|| {
-            StsError::new(
-                403,
-                "MissingAuthenticationToken",
-                "Request is missing Authentication Token",
-            )
-        })?;
+        .ok_or_else(|| StsError::new(403, "MissingAuthenticationToken", "Request is missing Authentication Token"))?;
     check_signed_headers(request, &claim)?;
     check_scope(judge, request, &claim)?;
     check_time(judge, &claim, now)?;
@@ -44,18 +38,10 @@ pub fn authenticate(
         .filter(|key| key.session_token == claim.security_token)
         .filter(|key| key.principal.partition == partition_of_region(&claim.scope.region))
         .ok_or_else(|| {
-            StsError::new(
-                403,
-                "InvalidClientTokenId",
-                "The security token included in the request is invalid.",
-            )
+            StsError::new(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
         })?;
     if key.expires_at.is_some_and(|end| end <= now) {
-        return Err(StsError::new(
-            403,
-            "ExpiredToken",
-            "The security token included in the request is expired",
-        ));
+        return Err(StsError::new(403, "ExpiredToken", "The security token included in the request is expired"));
     }
     if expected_signature(request, &claim, &key.secret) != claim.signature {
         return Err(does_not_match(
@@ -73,9 +59,7 @@ fn does_not_match(message: impl Into<String>) -> StsError {
 fn check_signed_headers(request: &SignedRequest<'_>, claim: &Claim) -> Result<(), StsError> {
     let signed = |name: &str| claim.signed_headers.iter().any(|header| header == name);
     if !signed("host") {
-        return Err(does_not_match(
-            "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization.",
-        ));
+        return Err(does_not_match("'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."));
     }
     let unsigned = request
         .headers
@@ -83,32 +67,20 @@ fn check_signed_headers(request: &SignedRequest<'_>, claim: &Claim) -> Result<()
         .map(axum::http::HeaderName::as_str)
         .find(|name| name.starts_with("x-amz-") && !signed(name));
     match unsigned {
-        Some(name) => Err(does_not_match(format!(
-            "'{name}' must be a 'SignedHeader' in the AWS Authorization."
-        ))),
+        Some(name) => Err(does_not_match(format!("'{name}' must be a 'SignedHeader' in the AWS Authorization."))),
         None => Ok(()),
     }
 }
 
 fn check_scope(judge: &Judge, request: &SignedRequest<'_>, claim: &Claim) -> Result<(), StsError> {
     let scope = &claim.scope;
-    let host_region = request
-        .headers
-        .get("host")
-        .and_then(|host| host.to_str().ok())
-        .and_then(region_of_host);
-    let served = judge.regions.contains(&scope.region)
-        && host_region.is_none_or(|region| region == scope.region);
+    let host_region = request.headers.get("host").and_then(|host| host.to_str().ok()).and_then(region_of_host);
+    let served = judge.regions.contains(&scope.region) && host_region.is_none_or(|region| region == scope.region);
     if !served {
-        return Err(does_not_match(format!(
-            "Credential should be scoped to a valid region, not '{}'. ",
-            scope.region
-        )));
+        return Err(does_not_match(format!("Credential should be scoped to a valid region, not '{}'. ", scope.region)));
     }
     if scope.service != SERVICE {
-        return Err(does_not_match(format!(
-            "Credential should be scoped to correct service: '{SERVICE}'. "
-        )));
+        return Err(does_not_match(format!("Credential should be scoped to correct service: '{SERVICE}'. ")));
     }
     if scope.terminator != TERMINATOR {
         return Err(does_not_match(format!(
@@ -133,29 +105,20 @@ fn region_of_host(host: &str) -> Option<&str> {
     if host == "sts.amazonaws.com" {
         return Some("us-east-1");
     }
-    let rest = host
-        .strip_prefix("sts.")
-        .or_else(|| host.strip_prefix("sts-fips."))?;
-    [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu"]
-        .iter()
-        .find_map(|suffix| rest.strip_suffix(suffix))
+    let rest = host.strip_prefix("sts.").or_else(|| host.strip_prefix("sts-fips."))?;
+    [".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu"].iter().find_map(|suffix| rest.strip_suffix(suffix))
 }
 
 fn check_time(judge: &Judge, claim: &Claim, now: i64) -> Result<(), StsError> {
     let signed_at = parse_timestamp(&claim.timestamp).ok_or_else(|| {
         let place = match claim.placement {
             Placement::Header => "Date must be in ISO-8601 'basic format'",
-            Placement::Query => {
-                "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""
-            }
+            Placement::Query => "X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"",
         };
         StsError::new(
             400,
             "IncompleteSignature",
-            format!(
-                "{place}. Got '{}'. See http://en.wikipedia.org/wiki/ISO_8601",
-                claim.timestamp
-            ),
+            format!("{place}. Got '{}'. See http://en.wikipedia.org/wiki/ISO_8601", claim.timestamp),
         )
     })?;
     let minutes = judge.clock_skew / 60;
@@ -185,8 +148,6 @@ fn parse_timestamp(text: &str) -> Option<i64> {
 
 /// `YYYYMMDDThhmmssZ`.
 pub fn format_timestamp(seconds: i64) -> String {
-    jiff::Timestamp::from_second(seconds).map_or_else(
-        |_| seconds.to_string(),
-        |time| time.strftime(DATE_FORMAT).to_string(),
-    )
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| time.strftime(DATE_FORMAT).to_string())
 }

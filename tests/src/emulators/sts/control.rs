@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::State;
-use super::directory::{AccessKey, Credentials, PrincipalKind, Role, commercial};
+use super::directory::{AccessKey, Credentials, Directory, Principal, PrincipalKind, Role, commercial};
 use crate::emulators::control::{BadOrder, read};
 
 /// An order to `POST /_control/credentials`; `{"kind":"user","account":"111122223333","name":"ci"}`.
@@ -24,12 +24,9 @@ pub enum CredentialOrder {
         /// Partition, `aws` when absent.
         #[serde(default = "commercial")]
         partition: String,
-        /// Access key id to use instead of a random one.
+        /// Key to use instead of a random one.
         #[serde(default)]
-        access_key_id: Option<String>,
-        /// Secret to use instead of a random one; needs `access_key_id`.
-        #[serde(default)]
-        secret_access_key: Option<String>,
+        key: Option<FixedKey>,
     },
     /// Temporary credentials of a role session.
     RoleSession {
@@ -45,6 +42,9 @@ pub enum CredentialOrder {
         /// Life in seconds, an hour when absent; negative makes them expired.
         #[serde(default = "hour")]
         ttl_seconds: i64,
+        /// Key to use instead of a random one.
+        #[serde(default)]
+        key: Option<FixedKey>,
     },
     /// A key of the account's root user.
     Root {
@@ -70,6 +70,27 @@ pub enum CredentialOrder {
     },
 }
 
+/// A key of the caller's choice, so that it outlives a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixedKey {
+    /// `AKIA…` or `ASIA…`.
+    pub access_key_id: String,
+    /// The secret.
+    pub secret_access_key: String,
+    /// The session token of temporary credentials; users have none.
+    #[serde(default)]
+    pub session_token: Option<String>,
+}
+
+impl FixedKey {
+    fn stands_for(self, principal: Principal, expires_at: Option<i64>) -> (String, AccessKey) {
+        let key =
+            AccessKey { secret: self.secret_access_key, session_token: self.session_token, expires_at, principal };
+        (self.access_key_id, key)
+    }
+}
+
 fn hour() -> i64 {
     3_600
 }
@@ -79,45 +100,17 @@ impl State {
     pub(super) fn order(&self, order: CredentialOrder) -> Result<Option<Credentials>, String> {
         let now = self.core.clock.now();
         let mut directory = self.directory.lock();
-        let known = |found: bool, id: &str| {
-            found
-                .then_some(None)
-                .ok_or_else(|| format!("no access key {id}"))
-        };
+        let known = |found: bool, id: &str| found.then_some(None).ok_or_else(|| format!("no access key {id}"));
         let credentials = match order {
-            CredentialOrder::User {
-                account,
-                name,
-                partition,
-                access_key_id,
-                secret_access_key,
-            } => {
-                let principal =
-                    directory.principal(&partition, &account, PrincipalKind::User(name));
-                match (access_key_id, secret_access_key) {
-                    (None, None) => directory.issue(principal, None),
-                    (Some(id), Some(secret)) => directory.insert(
-                        id,
-                        AccessKey {
-                            secret,
-                            session_token: None,
-                            expires_at: None,
-                            principal,
-                        },
-                    ),
-                    _ => return Err("access_key_id and secret_access_key go together".to_owned()),
-                }
+            CredentialOrder::User { account, name, partition, key } => {
+                let kind = PrincipalKind::User(name);
+                let principal = directory.principal(&partition, &account, kind);
+                make(&mut directory, principal, None, key)
             }
-            CredentialOrder::RoleSession {
-                account,
-                role,
-                session,
-                partition,
-                ttl_seconds,
-            } => {
+            CredentialOrder::RoleSession { account, role, session, partition, ttl_seconds, key } => {
                 let kind = PrincipalKind::RoleSession { role, session };
                 let principal = directory.principal(&partition, &account, kind);
-                directory.issue(principal, Some(now + ttl_seconds))
+                make(&mut directory, principal, Some(now + ttl_seconds), key)
             }
             CredentialOrder::Root { account } => {
                 let principal = directory.principal("aws", &account, PrincipalKind::Root);
@@ -136,6 +129,21 @@ impl State {
             }
         };
         Ok(Some(credentials))
+    }
+}
+
+fn make(
+    directory: &mut Directory,
+    principal: Principal,
+    expires_at: Option<i64>,
+    key: Option<FixedKey>,
+) -> Credentials {
+    match key {
+        Some(key) => {
+            let (id, key) = key.stands_for(principal, expires_at);
+            directory.insert(id, key)
+        }
+        None => directory.issue(principal, expires_at),
     }
 }
 

@@ -6,10 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 /// Where a session token minted for nothing in particular begins, as the real ones do.
 const SESSION_TOKEN_PREFIX: &str = "IQoJb3JpZ2luX2Vj";
 const SESSION_TOKEN_OCTETS: usize = 510;
+const UNIQUE_ID_LENGTH: usize = 21;
 const ID_ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
 /// The partition a region belongs to.
@@ -59,15 +61,10 @@ impl Principal {
         let (service, resource) = match &self.kind {
             PrincipalKind::User(name) => ("iam", format!("user/{name}")),
             PrincipalKind::Root => ("iam", "root".to_owned()),
-            PrincipalKind::RoleSession { role, session } => {
-                ("sts", format!("assumed-role/{role}/{session}"))
-            }
+            PrincipalKind::RoleSession { role, session } => ("sts", format!("assumed-role/{role}/{session}")),
             PrincipalKind::FederatedUser(name) => ("sts", format!("federated-user/{name}")),
         };
-        format!(
-            "arn:{}:{service}::{}:{resource}",
-            self.partition, self.account
-        )
+        format!("arn:{}:{service}::{}:{resource}", self.partition, self.account)
     }
 
     /// The `UserId` as `GetCallerIdentity` tells it.
@@ -176,10 +173,7 @@ impl Role {
 
     /// `arn:<partition>:iam::<account>:role<path><name>`.
     pub fn arn(&self) -> String {
-        format!(
-            "arn:{}:iam::{}:role{}{}",
-            self.partition, self.account, self.path, self.name
-        )
+        format!("arn:{}:iam::{}:role{}{}", self.partition, self.account, self.path, self.name)
     }
 }
 
@@ -188,7 +182,6 @@ impl Role {
 pub struct Directory {
     keys: HashMap<String, AccessKey>,
     roles: HashMap<String, Role>,
-    unique_ids: HashMap<(String, String, String), String>,
 }
 
 impl Directory {
@@ -207,8 +200,8 @@ impl Directory {
         self.roles.insert(role.arn(), role);
     }
 
-    /// A principal; the same name gets the same unique id as before, as long as the emulator runs.
-    pub fn principal(&mut self, partition: &str, account: &str, kind: PrincipalKind) -> Principal {
+    /// A principal. Unique ids are made from names, so they outlive a restart.
+    pub fn principal(&self, partition: &str, account: &str, kind: PrincipalKind) -> Principal {
         let (prefix, name) = match &kind {
             PrincipalKind::User(name) => ("AIDA", name.as_str()),
             PrincipalKind::RoleSession { role, .. } => ("AROA", role.as_str()),
@@ -217,22 +210,9 @@ impl Directory {
         let unique_id = if prefix.is_empty() {
             account.to_owned()
         } else {
-            let entry = (
-                format!("{partition}:{account}"),
-                prefix.to_owned(),
-                name.to_owned(),
-            );
-            self.unique_ids
-                .entry(entry)
-                .or_insert_with(|| random_id(prefix, 21))
-                .clone()
+            unique_id(prefix, &format!("{partition}/{account}/{name}"))
         };
-        Principal {
-            partition: partition.to_owned(),
-            account: account.to_owned(),
-            kind,
-            unique_id,
-        }
+        Principal { partition: partition.to_owned(), account: account.to_owned(), kind, unique_id }
     }
 
     /// Makes a key for `principal`: temporary, with a session token, when `expires_at` is given.
@@ -240,15 +220,7 @@ impl Directory {
         let prefix = if expires_at.is_some() { "ASIA" } else { "AKIA" };
         let secret = STANDARD.encode(rand::random::<[u8; 30]>());
         let session_token = expires_at.map(|_| random_session_token());
-        self.insert(
-            random_id(prefix, 20),
-            AccessKey {
-                secret,
-                session_token,
-                expires_at,
-                principal,
-            },
-        )
+        self.insert(random_id(prefix, 20), AccessKey { secret, session_token, expires_at, principal })
     }
 
     /// Puts a key on record under an id of the caller's choice.
@@ -268,10 +240,7 @@ impl Directory {
 
     /// Sets when a key ends; false when there is no such key.
     pub fn expire(&mut self, access_key_id: &str, at: i64) -> bool {
-        self.keys
-            .get_mut(access_key_id)
-            .map(|key| key.expires_at = Some(at))
-            .is_some()
+        self.keys.get_mut(access_key_id).map(|key| key.expires_at = Some(at)).is_some()
     }
 
     /// Deletes a key; false when there is no such key.
@@ -284,11 +253,18 @@ fn random_id(prefix: &str, length: usize) -> String {
     let mut rng = rand::rng();
     let mut id = prefix.to_owned();
     while id.len() < length {
-        id.push(char::from(
-            ID_ALPHABET[rng.random_range(0..ID_ALPHABET.len())],
-        ));
+        id.push(char::from(ID_ALPHABET[rng.random_range(0..ID_ALPHABET.len())]));
     }
     id
+}
+
+fn unique_id(prefix: &str, name: &str) -> String {
+    let rest = Sha256::digest(name)
+        .iter()
+        .map(|octet| char::from(ID_ALPHABET[usize::from(*octet) % ID_ALPHABET.len()]))
+        .take(UNIQUE_ID_LENGTH - prefix.len())
+        .collect::<String>();
+    format!("{prefix}{rest}")
 }
 
 fn random_session_token() -> String {

@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 use self::actions::Office;
 use self::authentication::Judge;
-pub use self::control::CredentialOrder;
+pub use self::control::{CredentialOrder, FixedKey};
 use self::directory::Directory;
 pub use self::directory::{Credentials, Role, WebIdentityTrust};
 use self::sigv4::SignedRequest;
@@ -73,11 +73,7 @@ impl Default for StsConfig {
             "us-gov-west-1",
             "eusc-de-east-1",
         ];
-        Self {
-            port: 0,
-            regions: regions.map(str::to_owned).to_vec(),
-            clock_skew: 15 * 60,
-        }
+        Self { port: 0, regions: regions.map(str::to_owned).to_vec(), clock_skew: 15 * 60 }
     }
 }
 
@@ -101,10 +97,7 @@ impl StsEmulator {
     pub fn start(config: StsConfig) -> io::Result<Self> {
         let state = State {
             core: Core::default(),
-            judge: Arc::new(Judge {
-                regions: config.regions,
-                clock_skew: config.clock_skew,
-            }),
+            judge: Arc::new(Judge { regions: config.regions, clock_skew: config.clock_skew }),
             directory: Arc::default(),
             http: reqwest::Client::builder()
                 .no_proxy()
@@ -113,12 +106,12 @@ impl StsEmulator {
                 .map_err(io::Error::other)?,
         };
         let service = state.clone();
-        let router = super::control::routes(&state.core, "requests")
-            .merge(control::routes(&state))
-            .fallback(move |request: Request| {
+        let router = super::control::routes(&state.core, "requests").merge(control::routes(&state)).fallback(
+            move |request: Request| {
                 let service = service.clone();
                 async move { service.serve(request).await }
-            });
+            },
+        );
         let server = Server::start(config.port, router)?;
         Ok(Self { state, server })
     }
@@ -174,8 +167,7 @@ impl StsEmulator {
             account: account.to_owned(),
             name: name.to_owned(),
             partition: directory::commercial(),
-            access_key_id: None,
-            secret_access_key: None,
+            key: None,
         })
     }
 
@@ -187,14 +179,12 @@ impl StsEmulator {
             session: session.to_owned(),
             partition: directory::commercial(),
             ttl_seconds: 3_600,
+            key: None,
         })
     }
 
     fn made(&self, order: CredentialOrder) -> Credentials {
-        self.order(order)
-            .ok()
-            .flatten()
-            .expect("an order that names no key always makes one")
+        self.order(order).ok().flatten().expect("an order that names no key always makes one")
     }
 
     /// Any other order; credentials for those that make some, an error for a key that is not known.
@@ -222,11 +212,7 @@ impl StsEmulator {
 impl State {
     async fn serve(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
-        let line = parts
-            .extensions
-            .get::<ConnectionSwitch>()
-            .cloned()
-            .unwrap_or_default();
+        let line = parts.extensions.get::<ConnectionSwitch>().cloned().unwrap_or_default();
         let format = format(&parts.headers);
         let request_id = Uuid::new_v4().to_string();
         let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
@@ -242,12 +228,7 @@ impl State {
             headers: &parts.headers,
             body: &body,
         };
-        let office = Office {
-            judge: &self.judge,
-            directory: &self.directory,
-            http: &self.http,
-            now,
-        };
+        let office = Office { judge: &self.judge, directory: &self.directory, http: &self.http, now };
         let outcome = office.carry_out(&signed).await;
         let fault = self.core.faults.next(parts.uri.path());
         record.error_code = outcome.as_ref().err().map(|error| error.code.clone());
@@ -260,15 +241,9 @@ impl State {
 }
 
 fn format(headers: &HeaderMap) -> Format {
-    let wants_json = headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .any(|value| value.as_bytes().starts_with(b"application/json"));
-    if wants_json {
-        Format::Json
-    } else {
-        Format::Xml
-    }
+    let wants_json =
+        headers.get_all(header::ACCEPT).iter().any(|value| value.as_bytes().starts_with(b"application/json"));
+    if wants_json { Format::Json } else { Format::Xml }
 }
 
 /// The answer, with the faults that are STS's own put on it.
@@ -280,11 +255,7 @@ fn render(
 ) -> Answer {
     let outcome = match fault {
         Some(Fault::Throttle) => Err(StsError::new(400, "Throttling", "Rate exceeded")),
-        Some(Fault::Error {
-            status,
-            code,
-            message,
-        }) => Err(StsError::new(*status, code, message.as_str())),
+        Some(Fault::Error { status, code, message }) => Err(StsError::new(*status, code, message.as_str())),
         Some(Fault::WrongAccount { account }) => outcome.map(|mut outcome| {
             for node in &mut outcome.result {
                 if let wire::Node::Text("Arn", arn) = node {

@@ -17,11 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// All but the unreserved characters of RFC 3986.
-const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~');
+const QUERY_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const PATH_ESCAPES: &AsciiSet = &QUERY_ESCAPES.remove(b'/');
 
 /// The received request, as far as a signature covers it.
@@ -93,18 +89,10 @@ pub fn read_claim(request: &SignedRequest<'_>) -> Result<Option<Claim>, Incomple
     }
 }
 
-fn read_header_claim(
-    request: &SignedRequest<'_>,
-    authorization: &str,
-) -> Result<Claim, Incomplete> {
-    let Some(parameters) = authorization
-        .strip_prefix(ALGORITHM)
-        .filter(|rest| rest.starts_with(' '))
-    else {
+fn read_header_claim(request: &SignedRequest<'_>, authorization: &str) -> Result<Claim, Incomplete> {
+    let Some(parameters) = authorization.strip_prefix(ALGORITHM).filter(|rest| rest.starts_with(' ')) else {
         let algorithm = authorization.split(' ').next().unwrap_or_default();
-        return Err(Incomplete(format!(
-            "Unsupported AWS 'algorithm': '{algorithm}'."
-        )));
+        return Err(Incomplete(format!("Unsupported AWS 'algorithm': '{algorithm}'.")));
     };
     let mut found = BTreeMap::new();
     for parameter in parameters.split(',') {
@@ -123,16 +111,11 @@ fn read_header_claim(
     let timestamp = joined_header(request.headers, "x-amz-date");
     let missing = missing_parts(&found, timestamp.is_none());
     if !missing.is_empty() {
-        return Err(Incomplete(format!(
-            "{missing}Authorization={authorization}"
-        )));
+        return Err(Incomplete(format!("{missing}Authorization={authorization}")));
     }
     Ok(Claim {
         scope: read_scope(found["Credential"])?,
-        signed_headers: found["SignedHeaders"]
-            .split(';')
-            .map(str::to_owned)
-            .collect(),
+        signed_headers: found["SignedHeaders"].split(';').map(str::to_owned).collect(),
         signature: found["Signature"].to_owned(),
         timestamp: timestamp.unwrap_or_default(),
         security_token: joined_header(request.headers, "x-amz-security-token"),
@@ -148,9 +131,7 @@ fn missing_parts(found: &BTreeMap<&str, &str>, no_date: bool) -> String {
         }
     }
     if no_date {
-        text.push_str(
-            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. ",
-        );
+        text.push_str("Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. ");
     }
     text
 }
@@ -167,21 +148,18 @@ fn read_query_claim(request: &SignedRequest<'_>) -> Result<Option<Claim>, Incomp
         return Ok(None);
     };
     if algorithm != ALGORITHM {
-        return Err(Incomplete(format!(
-            "Unsupported AWS 'algorithm': '{algorithm}'."
-        )));
+        return Err(Incomplete(format!("Unsupported AWS 'algorithm': '{algorithm}'.")));
     }
     let require = |name: &str| {
         find(name).filter(|value| !value.is_empty()).ok_or_else(|| {
-            Incomplete(format!("AWS query-string parameters must include '{name}'. Re-examine the query-string parameters."))
+            Incomplete(format!(
+                "AWS query-string parameters must include '{name}'. Re-examine the query-string parameters."
+            ))
         })
     };
     Ok(Some(Claim {
         scope: read_scope(&require("X-Amz-Credential")?)?,
-        signed_headers: require("X-Amz-SignedHeaders")?
-            .split(';')
-            .map(str::to_owned)
-            .collect(),
+        signed_headers: require("X-Amz-SignedHeaders")?.split(';').map(str::to_owned).collect(),
         signature: require("X-Amz-Signature")?,
         timestamp: require("X-Amz-Date")?,
         security_token: find("X-Amz-Security-Token"),
@@ -228,11 +206,7 @@ pub fn expected_signature(request: &SignedRequest<'_>, claim: &Claim, secret: &s
 /// The canonical request of the specification's step 1.
 pub fn canonical_request(request: &SignedRequest<'_>, claim: &Claim) -> Vec<u8> {
     let mut text = Vec::new();
-    for line in [
-        request.method,
-        &canonical_path(request.path),
-        &canonical_query(request.query, claim.placement),
-    ] {
+    for line in [request.method, &canonical_path(request.path), &canonical_query(request.query, claim.placement)] {
         text.extend_from_slice(line.as_bytes());
         text.push(b'\n');
     }
@@ -242,11 +216,7 @@ pub fn canonical_request(request: &SignedRequest<'_>, claim: &Claim) -> Vec<u8> 
         text.extend_from_slice(&canonical_value(request.headers, name));
         text.push(b'\n');
     }
-    let rest = format!(
-        "\n{}\n{}",
-        claim.signed_headers.join(";"),
-        encode_string(&Sha256::digest(request.body))
-    );
+    let rest = format!("\n{}\n{}", claim.signed_headers.join(";"), encode_string(&Sha256::digest(request.body)));
     text.extend_from_slice(rest.as_bytes());
     text
 }
@@ -265,11 +235,7 @@ fn canonical_path(path: &str) -> String {
         }
     }
     let ends_in_slash = path.ends_with('/') && !segments.is_empty();
-    let normal = format!(
-        "/{}{}",
-        segments.join("/"),
-        if ends_in_slash { "/" } else { "" }
-    );
+    let normal = format!("/{}{}", segments.join("/"), if ends_in_slash { "/" } else { "" });
     percent_encode(normal.as_bytes(), PATH_ESCAPES).to_string()
 }
 
@@ -279,10 +245,7 @@ fn query_pairs(query: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (
-                percent_decode_str(name).collect(),
-                percent_decode_str(value).collect(),
-            )
+            (percent_decode_str(name).collect(), percent_decode_str(value).collect())
         })
         .collect()
 }
@@ -292,17 +255,11 @@ fn canonical_query(query: &str, placement: Placement) -> String {
         .into_iter()
         .filter(|(name, _)| placement == Placement::Header || name != b"X-Amz-Signature")
         .map(|(name, value)| {
-            (
-                percent_encode(&name, QUERY_ESCAPES).to_string(),
-                percent_encode(&value, QUERY_ESCAPES).to_string(),
-            )
+            (percent_encode(&name, QUERY_ESCAPES).to_string(), percent_encode(&value, QUERY_ESCAPES).to_string())
         })
         .collect();
     pairs.sort();
-    let pairs: Vec<String> = pairs
-        .into_iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
+    let pairs: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     pairs.join("&")
 }
 
@@ -321,9 +278,7 @@ fn canonical_value(headers: &HeaderMap, name: &str) -> Vec<u8> {
 }
 
 fn joined_header(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers
-        .contains_key(name)
-        .then(|| String::from_utf8_lossy(&canonical_value(headers, name)).into_owned())
+    headers.contains_key(name).then(|| String::from_utf8_lossy(&canonical_value(headers, name)).into_owned())
 }
 
 fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {

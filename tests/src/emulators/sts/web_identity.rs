@@ -30,9 +30,7 @@ impl WebIdentity {
             Some(prefix) => self.subject.starts_with(prefix),
             None => *pattern == self.subject,
         };
-        self.issuer == trust.issuer
-            && self.audience == trust.audience
-            && trust.subjects.iter().any(allowed)
+        self.issuer == trust.issuer && self.audience == trust.audience && trust.subjects.iter().any(allowed)
     }
 }
 
@@ -63,13 +61,13 @@ pub async fn verify(
     now: i64,
 ) -> Result<WebIdentity, StsError> {
     let unverified: Unverified = jsonwebtoken::dangerous::insecure_decode(token)
-        .map_err(|_| invalid("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)"))?
+        .map_err(|_| {
+            invalid("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
+        })?
         .claims;
     let issuer = unverified.iss;
     let Some(provider) = trusts.iter().find(|trust| trust.issuer == issuer) else {
-        return Err(invalid(&format!(
-            "No OpenIDConnect provider found in your account for {issuer}"
-        )));
+        return Err(invalid(&format!("No OpenIDConnect provider found in your account for {issuer}")));
     };
     let keys = fetch_keys(http, &provider.jwks_uri).await?;
     let claims = verify_signature(&keys, token)?;
@@ -77,10 +75,7 @@ pub async fn verify(
         return Err(StsError::new(
             400,
             "ExpiredTokenException",
-            format!(
-                "Token expired: current date/time {now} must be before the expiration date/time {}",
-                claims.exp
-            ),
+            format!("Token expired: current date/time {now} must be before the expiration date/time {}", claims.exp),
         ));
     }
     let audiences = match claims.aud {
@@ -89,17 +84,9 @@ pub async fn verify(
     };
     let audience = audiences
         .into_iter()
-        .find(|audience| {
-            trusts
-                .iter()
-                .any(|t| t.issuer == issuer && t.audience == *audience)
-        })
+        .find(|audience| trusts.iter().any(|t| t.issuer == issuer && t.audience == *audience))
         .ok_or_else(|| invalid("Incorrect token audience"))?;
-    Ok(WebIdentity {
-        issuer,
-        audience,
-        subject: claims.sub,
-    })
+    Ok(WebIdentity { issuer, audience, subject: claims.sub })
 }
 
 fn invalid(message: &str) -> StsError {
@@ -117,8 +104,7 @@ async fn fetch_keys(http: &reqwest::Client, address: &str) -> Result<JwkSet, Sts
 }
 
 fn verify_signature(keys: &JwkSet, token: &str) -> Result<Claims, StsError> {
-    let unverifiable =
-        || invalid("No matching verification key could be found for the token provided");
+    let unverifiable = || invalid("No matching verification key could be found for the token provided");
     let header = jsonwebtoken::decode_header(token).map_err(|_| unverifiable())?;
     let key = header
         .kid

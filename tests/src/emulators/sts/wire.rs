@@ -55,19 +55,11 @@ pub struct StsError {
 impl StsError {
     /// An error with a status of its own.
     pub fn new(status: u16, code: &str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            code: code.to_owned(),
-            message: message.into(),
-        }
+        Self { status, code: code.to_owned(), message: message.into() }
     }
 
     fn party(&self) -> Party {
-        if self.status >= 500 {
-            Party::Receiver
-        } else {
-            Party::Sender
-        }
+        if self.status >= 500 { Party::Receiver } else { Party::Sender }
     }
 }
 
@@ -152,9 +144,7 @@ fn write_nodes(writer: &mut Xml, nodes: &[Node]) -> std::io::Result<()> {
             Node::Text(name, text) => write_text(writer, name, text)?,
             Node::Time(name, seconds) => write_text(writer, name, &rfc3339(*seconds))?,
             Node::Group(name, children) => {
-                writer
-                    .create_element(*name)
-                    .write_inner_content(|writer| write_nodes(writer, children))?;
+                writer.create_element(*name).write_inner_content(|writer| write_nodes(writer, children))?;
             }
         }
     }
@@ -162,9 +152,7 @@ fn write_nodes(writer: &mut Xml, nodes: &[Node]) -> std::io::Result<()> {
 }
 
 fn write_text(writer: &mut Xml, name: &str, text: &str) -> std::io::Result<()> {
-    writer
-        .create_element(name)
-        .write_text_content(BytesText::new(text))?;
+    writer.create_element(name).write_text_content(BytesText::new(text))?;
     Ok(())
 }
 
@@ -178,6 +166,5 @@ fn json_object(nodes: &[Node]) -> Value {
 }
 
 fn rfc3339(seconds: i64) -> String {
-    jiff::Timestamp::from_second(seconds)
-        .map_or_else(|_| seconds.to_string(), |time| time.to_string())
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
