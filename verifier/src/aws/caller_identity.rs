@@ -21,7 +21,11 @@ pub const MAX_BODY: usize = 64 * 1024;
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 /// Nodes of an XML answer at most: a real one has about 20.
-const MAX_NODES: u32 = 128;
+const MAX_NODES: u32 = 64;
+
+/// Equals signs in an XML answer at most. Each attribute has one, and the parser's work grows with the square of the attributes and
+/// namespace declarations in scope: without this bound, 64 KiB of them take seconds.
+const MAX_EQUALS: usize = 256;
 
 /// Error codes that mean throttling whatever the status (CHECKS S14).
 const THROTTLING: [&str; 7] = [
@@ -204,8 +208,11 @@ fn identity_from_xml(body: &[u8]) -> Result<CallerIdentity, &'static str> {
     caller_identity(&document).ok_or("it is not the XML of GetCallerIdentity")
 }
 
-/// No document type, and a bound on nodes; nesting costs no stack.
+/// No document type, and bounds on the work; nesting costs no stack.
 fn parse_xml(text: &str) -> Option<Document<'_>> {
+    if text.bytes().filter(|byte| *byte == b'=').count() > MAX_EQUALS {
+        return None;
+    }
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, entity_resolver: None };
     Document::parse_with_options(text, options).ok()
 }
@@ -279,4 +286,275 @@ fn text_of(node: Node<'_, '_>) -> Option<String> {
 
 fn set_once<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.replace(value).is_none().then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const RESULT: &str =
+        "<GetCallerIdentityResult><Arn>a</Arn><UserId>u</UserId><Account>1</Account></GetCallerIdentityResult>";
+    const JSON_RESULT: &str = r#"{"Account":"1","Arn":"a","UserId":"u"}"#;
+
+    fn xml(inside: &str) -> String {
+        format!(r#"<GetCallerIdentityResponse xmlns="{NAMESPACE}">{inside}</GetCallerIdentityResponse>"#)
+    }
+
+    fn json(result: &str) -> String {
+        format!(
+            r#"{{"GetCallerIdentityResponse":{{"GetCallerIdentityResult":{result},"ResponseMetadata":{{"RequestId":"r"}}}}}}"#
+        )
+    }
+
+    fn expected() -> CallerIdentity {
+        CallerIdentity { account: "1".into(), arn: "a".into(), user_id: "u".into() }
+    }
+
+    #[track_caller]
+    fn invalid(content_type: &str, body: &str) {
+        let error = read(200, Some(content_type), body.as_bytes()).unwrap_err();
+        assert!(matches!(error, AnswerError::Invalid { status: 200, .. }), "{body:.200}: {error:?}");
+    }
+
+    #[test]
+    fn both_formats_read_the_same() {
+        let metadata = "<ResponseMetadata><RequestId>r</RequestId><Other/></ResponseMetadata>";
+        for body in [
+            xml(RESULT),
+            format!("\u{feff}<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", xml(RESULT)),
+            xml(&format!("\n {RESULT}\r\n\t{metadata}\n")),
+            xml(&format!("{metadata}{RESULT}")),
+            xml(RESULT).replace("<Arn>a</Arn>", "<Arn><![CDATA[a]]></Arn>").replace(">u<", ">&#117;<"),
+            format!(
+                r#"<s:GetCallerIdentityResponse xmlns:s="{NAMESPACE}">{}</s:GetCallerIdentityResponse>"#,
+                RESULT.replace("</", "\0").replace('<', "<s:").replace('\0', "</s:")
+            ),
+        ] {
+            assert_eq!(read(200, Some("text/xml"), body.as_bytes()), Ok(expected()), "{body}");
+        }
+        for body in [
+            json(JSON_RESULT),
+            format!(r#"{{"GetCallerIdentityResponse":{{"GetCallerIdentityResult":{JSON_RESULT}}}}}"#),
+            json(&JSON_RESULT.replace(":\"a\"", ":\"\\u0061\"")),
+        ] {
+            assert_eq!(read(200, Some("application/json"), body.as_bytes()), Ok(expected()), "{body}");
+        }
+    }
+
+    #[test]
+    fn content_type_decides_and_nothing_else() {
+        let (xml, json) = (xml(RESULT), json(JSON_RESULT));
+        for content_type in
+            ["text/xml", "text/xml;charset=utf-8", "Text/XML; charset=\"UTF-8\"", "text/xml ; charset=utf-8"]
+        {
+            assert_eq!(read(200, Some(content_type), xml.as_bytes()), Ok(expected()), "{content_type}");
+            invalid(content_type, &json);
+        }
+        for content_type in ["application/json", "application/json; charset=utf-8"] {
+            assert_eq!(read(200, Some(content_type), json.as_bytes()), Ok(expected()), "{content_type}");
+            invalid(content_type, &xml);
+        }
+        for content_type in [
+            "",
+            "text/html",
+            "text/xml, application/json",
+            "text/xmlx",
+            "text/xml; charset=utf-16",
+            "text/xml; charset=utf-8; x=y",
+            "text/xml;",
+            "application/xml",
+            "application/x-amz-json-1.1",
+        ] {
+            invalid(content_type, &xml);
+            invalid(content_type, &json);
+        }
+        assert!(read(200, None, xml.as_bytes()).is_err());
+    }
+
+    /// CHECKS S11: root, path, namespace, one result, no document type, nothing before or after.
+    #[test]
+    fn xml_of_another_shape_is_refused() {
+        let good = xml(RESULT);
+        for body in [
+            String::new(),
+            " ".into(),
+            RESULT.into(),
+            good.replace(NAMESPACE, "https://sts.amazonaws.com/doc/2011-06-15"),
+            good.replace(&format!(" xmlns=\"{NAMESPACE}\""), ""),
+            good.replace("<Arn>", "<Arn xmlns=\"urn:x\">"),
+            good.replace("<GetCallerIdentityResult>", "<GetCallerIdentityResult xmlns=\"\">"),
+            good.replace("GetCallerIdentityResponse", "AssumeRoleResponse"),
+            good.replace("GetCallerIdentityResult", "AssumeRoleResult"),
+            good.replace("GetCallerIdentity", "getcalleridentity"),
+            xml(&format!("{RESULT}{RESULT}")),
+            xml(&format!("<x>{RESULT}</x>")),
+            xml(&format!("<ResponseMetadata>{RESULT}</ResponseMetadata>")),
+            xml(&format!("{RESULT}<ResponseMetadata/><ResponseMetadata/>")),
+            xml(&format!("{RESULT}<Other/>")),
+            xml(&format!("{RESULT}text")),
+            xml(&format!("{RESULT}&#160;")),
+            xml(&format!("{RESULT}<!-- -->")),
+            xml(&format!("{RESULT}<?x y?>")),
+            good.replace("<Arn>a</Arn>", ""),
+            good.replace("<Arn>a</Arn>", "<Arn/>"),
+            good.replace("<Arn>a</Arn>", "<Arn></Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn>a</Arn><Arn>a</Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn><b>a</b></Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn>a<!-- -->b</Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn>a<b/></Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn x=\"y\">a</Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn>a</Arn><Other>a</Other>"),
+            good.replace("<Arn>a</Arn>", "<Arn>&x;</Arn>"),
+            good.replace("<Arn>a</Arn>", "<Arn>a\0</Arn>"),
+            good.replace("</Arn>", "</arn>"),
+            format!("{good}{good}"),
+            format!("{good}x"),
+            format!("x{good}"),
+            format!("{good}<!-- -->"),
+            format!("<!-- -->{good}"),
+            format!("<?x y?>{good}"),
+            format!("<!DOCTYPE x>{good}"),
+            format!("<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY e \"a\">]>{}", good.replace(">a<", ">&e;<")),
+            good[..good.len() - 1].into(),
+        ] {
+            invalid("text/xml", &body);
+        }
+        let mut latin1 = good.replace(">a<", ">#<").into_bytes();
+        let at = latin1.iter().position(|byte| *byte == b'#').unwrap();
+        latin1[at] = 0xe9;
+        assert!(read(200, Some("text/xml"), &latin1).is_err());
+    }
+
+    #[test]
+    fn json_of_another_shape_is_refused() {
+        let good = json(JSON_RESULT);
+        for body in [
+            String::new(),
+            "null".into(),
+            "[]".into(),
+            JSON_RESULT.into(),
+            format!("[{good}]"),
+            format!("\u{feff}{good}"),
+            format!("{good}{good}"),
+            format!("{good} x"),
+            good[..good.len() - 1].into(),
+            json(&format!("[{JSON_RESULT}]")),
+            json(r#"["1","a","u"]"#),
+            format!(r#"{{"GetCallerIdentityResponse":[{JSON_RESULT}]}}"#),
+            format!("[[{JSON_RESULT}]]"),
+            format!(r#"{{"GetCallerIdentityResult":{JSON_RESULT}}}"#),
+            json(&JSON_RESULT.replace("\"Arn\"", "\"arn\"")),
+            json(&JSON_RESULT.replace("\"Arn\":\"a\"", "\"Arn\":null")),
+            json(&JSON_RESULT.replace("\"Arn\":\"a\"", "\"Arn\":[\"a\"]")),
+            json(&JSON_RESULT.replace("\"1\"", "1")),
+            json(&JSON_RESULT.replace("\"Arn\":\"a\",", "")),
+            json(&JSON_RESULT.replace("\"Arn\":\"a\"", "\"Arn\":\"a\",\"Arn\":\"a\"")),
+            json(&JSON_RESULT.replace("\"Arn\":\"a\"", "\"Arn\":\"a\",\"Other\":\"a\"")),
+            json(&format!(r#"{JSON_RESULT},"GetCallerIdentityResult":{JSON_RESULT}"#)),
+            json(&format!(r#"{JSON_RESULT},"AssumeRoleResult":{{}}"#)),
+            good.replace("GetCallerIdentityResponse", "AssumeRoleResponse"),
+            good.replacen('{', r#"{"Other":1,"#, 1),
+        ] {
+            invalid("application/json", &body);
+        }
+    }
+
+    #[test]
+    fn depth_and_size_are_bounded() {
+        let deep = 20_000;
+        let namespaces: Vec<String> = (0..4_000).map(|n| format!("xmlns:a{n}=\"\"")).collect();
+        let attributes: Vec<String> = (0..6_000).map(|n| format!("a{n}=\"\"")).collect();
+        let bearing = |count: usize| {
+            xml(&format!("{RESULT}<ResponseMetadata><x {}/></ResponseMetadata>", attributes[..count].join(" ")))
+        };
+        assert!(read(200, Some("text/xml"), bearing(MAX_EQUALS - 1).as_bytes()).is_ok());
+        for body in [
+            xml(&format!("{}{}", "<a>".repeat(deep), "</a>".repeat(deep))),
+            "<a>".repeat(deep),
+            "<a>".repeat(MAX_BODY / 3),
+            xml(&format!("{RESULT}<ResponseMetadata>{}</ResponseMetadata>", "<a/>".repeat(MAX_NODES as usize))),
+            xml(&RESULT.replace(">a<", &format!(">{}<", "a".repeat(MAX_BODY)))),
+            format!("<a {}/>", attributes.join(" ")),
+            bearing(MAX_EQUALS),
+            format!("<a {}>{}</a>", namespaces.join(" "), "<b xmlns=\"x\"/>".repeat(1_000)),
+        ] {
+            invalid("text/xml", &body);
+        }
+        for body in [
+            json(&format!("{}{}", "[".repeat(deep), "]".repeat(deep))),
+            "[".repeat(deep),
+            r#"{"GetCallerIdentityResponse":"#.repeat(2_000),
+            json(&JSON_RESULT.replace("\"a\"", &format!("\"{}\"", "a".repeat(MAX_BODY)))),
+        ] {
+            invalid("application/json", &body);
+        }
+        let nested = format!(
+            r#"{{"GetCallerIdentityResponse":{{"GetCallerIdentityResult":{JSON_RESULT},"ResponseMetadata":{}{}}}}}"#,
+            "[".repeat(deep),
+            "]".repeat(deep)
+        );
+        let _ = read(200, Some("application/json"), nested.as_bytes());
+        let at_limit = xml(&RESULT.replace(">a<", &format!(">{}<", "a".repeat(MAX_BODY - xml(RESULT).len() + 1))));
+        assert_eq!(at_limit.len(), MAX_BODY);
+        assert!(read(200, Some("text/xml"), at_limit.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn error_codes_are_read_by_content_type() {
+        let xml = |code: &str| {
+            format!(
+                "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>Sender</Type><Code>{code}</Code><Message>m</Message></Error><RequestId>r</RequestId></ErrorResponse>"
+            )
+        };
+        let json = |code: &str| format!(r#"{{"Error":{{"Code":"{code}","Message":"m"}},"RequestId":"r"}}"#);
+        let code = |content_type: &str, body: &str| match read(403, Some(content_type), body.as_bytes()).unwrap_err() {
+            AnswerError::Refused { status: 403, code } => code,
+            other => panic!("{other:?}"),
+        };
+        for good in ["ExpiredToken", "Client.RequestExpired", &"a".repeat(64)] {
+            assert_eq!(code("text/xml", &xml(good)).as_deref(), Some(good));
+            assert_eq!(code("application/json", &json(good)).as_deref(), Some(good));
+        }
+        for bad in ["", "Expired Token", "Expired1", "Éxpired", "a\\u0000", &"a".repeat(65)] {
+            assert_eq!(code("text/xml", &xml(bad)), None, "{bad}");
+            assert_eq!(code("application/json", &json(bad)), None, "{bad}");
+        }
+        assert_eq!(code("text/xml", &json("ExpiredToken")), None);
+        assert_eq!(code("application/json", &xml("ExpiredToken")), None);
+        assert_eq!(code("text/xml", &xml("A</Code><Code>B")), None);
+        assert_eq!(code("text/html", &xml("A")), None);
+        assert_eq!(code("text/xml", &xml(&format!("A</Code><X>{}</X><Code>", "a".repeat(MAX_BODY)))), None);
+        for throttling in THROTTLING {
+            let error = read(400, Some("text/xml"), xml(throttling).as_bytes()).unwrap_err();
+            assert_eq!(error, AnswerError::Throttled { status: 400 });
+        }
+    }
+
+    #[test]
+    fn refusal_names_status_and_code_only() {
+        let refused =
+            |code: Option<&str>| AnswerError::Refused { status: 403, code: code.map(str::to_owned) }.to_string();
+        assert_eq!(refused(Some("ExpiredToken")), "STS refused the request (HTTP 403, ExpiredToken)");
+        assert_eq!(refused(None), "STS refused the request (HTTP 403)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_are_decided(status in 0_u16..=999, content_type in "(text/xml|application/json)(; ?charset=utf-8)?|\\PC{0,20}",
+            body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(read(status, Some(&content_type), &body).is_err());
+        }
+
+        /// Elements of an answer in any order and number: an identity comes out only when each is there once.
+        #[test]
+        fn shuffled_elements(parts in proptest::collection::vec(prop_oneof!["<Arn>a</Arn>", "<UserId>u</UserId>", "<Account>1</Account>"], 0..6)) {
+            let body = xml(&format!("<GetCallerIdentityResult>{}</GetCallerIdentityResult>", parts.concat()));
+            let mut sorted = parts;
+            sorted.sort();
+            let whole = sorted == ["<Account>1</Account>", "<Arn>a</Arn>", "<UserId>u</UserId>"];
+            prop_assert_eq!(read(200, Some("text/xml"), body.as_bytes()).ok(), whole.then(expected));
+        }
+    }
 }

@@ -529,3 +529,6 @@ fn list<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     }
     items.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;
