@@ -10,11 +10,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 
 const POLL: Duration = Duration::from_millis(20);
 /// How long a child may take to end after SIGTERM before it is killed.
@@ -81,7 +80,7 @@ struct Capture {
 
 impl Capture {
     /// Reads `source` to its end on a thread.
-    fn follow(self: &Arc<Self>, source: impl Read + Send + 'static) -> JoinHandle<()> {
+    fn follow(self: &Arc<Self>, source: impl Read + Send + 'static) {
         let capture = Arc::clone(self);
         std::thread::spawn(move || {
             let mut source = BufReader::new(source);
@@ -93,7 +92,14 @@ impl Capture {
             }
             capture.lines.lock().ended = true;
             capture.changed.notify_all();
-        })
+        });
+    }
+
+    /// Waits for the stream's end, but not for a writer that left the group and lives on.
+    fn drain(&self) {
+        let until = Instant::now() + GRACE;
+        let mut lines = self.lines.lock();
+        while !lines.ended && !self.changed.wait_until(&mut lines, until).timed_out() {}
     }
 
     fn push(&self, line: String) {
@@ -139,7 +145,8 @@ pub struct ChildProcess {
     child: Child,
     stdout: Arc<Capture>,
     stderr: Arc<Capture>,
-    readers: Vec<JoinHandle<()>>,
+    /// Set once the child has been waited for; from then on its id may be another process's.
+    status: Option<ExitStatus>,
 }
 
 impl ChildProcess {
@@ -154,10 +161,13 @@ impl ChildProcess {
             .spawn()
             .map_err(|source| ProcessError::Io { program: program.clone(), source })?;
         let (stdout, stderr) = (Arc::<Capture>::default(), Arc::<Capture>::default());
-        let mut readers = Vec::new();
-        readers.extend(child.stdout.take().map(|source| stdout.follow(source)));
-        readers.extend(child.stderr.take().map(|source| stderr.follow(source)));
-        Ok(Self { program, child, stdout, stderr, readers })
+        if let Some(source) = child.stdout.take() {
+            stdout.follow(source);
+        }
+        if let Some(source) = child.stderr.take() {
+            stderr.follow(source);
+        }
+        Ok(Self { program, child, stdout, stderr, status: None })
     }
 
     /// The process id.
@@ -202,7 +212,7 @@ impl ChildProcess {
             if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
                 return Ok(());
             }
-            let status = self.try_wait()?;
+            let status = self.poll_exit(Instant::now())?;
             if status.is_some() || Instant::now() >= until {
                 return Err(self.not_ready(status, &format!("listener at {address}"), bound));
             }
@@ -210,70 +220,69 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for the child to end by itself.
+    /// Waits for the child to end by itself; what it started is ended then, too.
     pub fn wait_for_exit(&mut self, bound: Duration) -> Result<ExitStatus, ProcessError> {
         match self.poll_exit(Instant::now() + bound)? {
-            Some(status) => {
-                self.join_readers();
-                Ok(status)
-            }
+            Some(status) => Ok(status),
             None => Err(self.not_ready(None, "end", bound)),
         }
     }
 
-    /// Sends a signal to the child alone.
+    /// Sends a signal to the child alone. Nothing is sent to a child that is known to have ended.
     pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
-        kill_process(self.group(), signal).map_err(|error| self.io(error.into()))
+        match self.status {
+            Some(status) => Err(self.not_ready(Some(status), "process", Duration::ZERO)),
+            None => kill_process(self.id(), signal).map_err(|error| self.io(error.into())),
+        }
     }
 
     /// Ends the child as an operator would: SIGTERM, and SIGKILL when that is not heeded.
     pub fn terminate(&mut self) -> Result<ExitStatus, ProcessError> {
-        if let Some(status) = self.try_wait()? {
-            self.kill_group();
-            return Ok(status);
+        if self.status.is_none() {
+            self.signal(Signal::TERM)?;
+            self.poll_exit(Instant::now() + GRACE)?;
         }
-        // It can have ended meanwhile; the wait below tells.
-        let _ = self.signal(Signal::TERM);
-        self.poll_exit(Instant::now() + GRACE)?;
         self.kill()
     }
 
     /// Kills the child and what it started, as a crash would.
     pub fn kill(&mut self) -> Result<ExitStatus, ProcessError> {
-        self.kill_group();
-        let status = self.child.wait().map_err(|source| self.io(source))?;
-        self.join_readers();
-        Ok(status)
+        match self.status {
+            Some(status) => Ok(status),
+            None => self.reap(),
+        }
     }
 
-    /// Ends whatever is left of the group. The child's id is not reused before it has been waited for,
-    /// and a group id not while a member lives, so this reaches no stranger.
-    fn kill_group(&self) {
-        let _ = kill_process_group(self.group(), Signal::KILL);
-    }
-
-    fn group(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    fn try_wait(&mut self) -> Result<Option<ExitStatus>, ProcessError> {
-        self.child.try_wait().map_err(|source| ProcessError::Io { program: self.program.clone(), source })
-    }
-
+    /// Whether the child has ended, asked until `until` and at least once. It is reaped then.
     fn poll_exit(&mut self, until: Instant) -> Result<Option<ExitStatus>, ProcessError> {
-        loop {
-            let status = self.try_wait()?;
-            if status.is_some() || Instant::now() >= until {
-                return Ok(status);
+        while self.status.is_none() {
+            // Looks without reaping: the group must be ended while its id is still the child's.
+            let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let ended = waitid(WaitId::Pid(self.id()), look).map_err(|error| self.io(error.into()))?;
+            if ended.is_some() {
+                return self.reap().map(Some);
+            }
+            if Instant::now() >= until {
+                return Ok(None);
             }
             std::thread::sleep(POLL);
         }
+        Ok(self.status)
     }
 
-    fn join_readers(&mut self) {
-        for reader in self.readers.drain(..) {
-            let _ = reader.join();
-        }
+    /// Ends the group, then waits for the child: in this order the group's id cannot be a stranger's.
+    fn reap(&mut self) -> Result<ExitStatus, ProcessError> {
+        let _ = kill_process_group(self.id(), Signal::KILL);
+        let status = self.child.wait().map_err(|source| ProcessError::Io { program: self.program.clone(), source })?;
+        self.status = Some(status);
+        self.stdout.drain();
+        self.stderr.drain();
+        Ok(status)
+    }
+
+    /// The child's process id, which is its group's.
+    fn id(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     fn io(&self, source: io::Error) -> ProcessError {

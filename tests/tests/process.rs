@@ -106,3 +106,13 @@ fn free_ports_can_be_bound() {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     assert!(TcpStream::connect(listener.local_addr().unwrap()).is_ok());
 }
+
+#[test]
+fn a_child_that_ends_takes_what_it_started_along() {
+    let mut child = shell("sleep 60 & echo $!; exit 4");
+    assert_eq!(child.wait_for_exit(BOUND).unwrap().code(), Some(4));
+    let grandchild = child.stdout().trim().to_owned();
+    wait_until(|| !is_alive(&grandchild));
+    assert_eq!(child.terminate().unwrap().code(), Some(4));
+    assert!(matches!(child.signal(rustix::process::Signal::TERM), Err(ProcessError::Ended { .. })));
+}
