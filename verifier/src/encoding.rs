@@ -38,6 +38,19 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// Octets of an even number of hex digits of either case.
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs
+        .iter()
+        .map(|pair| {
+            let [high, low] =
+                pair.map(|digit| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok()));
+            Some((high? << 4) | low?)
+        })
+        .collect()
+}
+
 /// Attacker text for logs and details: control characters escaped, cut at 512 characters (CHECKS A3).
 pub fn shown(text: &str) -> String {
     text.chars().take(512).flat_map(char::escape_debug).take(512).collect()
@@ -52,6 +65,14 @@ mod tests {
         assert_eq!(from_b64url("_-8"), Some(vec![0xff, 0xef]));
         for bad in ["_-8=", "_-9", "/+8", "_-8\n", " _-8", "_"] {
             assert_eq!(from_b64url(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn hex_round_trips() {
+        assert_eq!(from_hex(&hex(&[0, 0x7f, 0xff])), Some(vec![0, 0x7f, 0xff]));
+        for bad in ["0", "0g", "+1", "é"] {
+            assert_eq!(from_hex(bad), None, "{bad}");
         }
     }
 

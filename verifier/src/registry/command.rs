@@ -106,3 +106,43 @@ pub struct Allotment {
     /// When a full attestation is due.
     pub reattest_before: Option<UnixTime>,
 }
+
+/// Appraisal for `/v1/verify`: what an enrolment would answer, without a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyCommand {
+    /// The enrolment in question.
+    pub enroll: EnrollCommand,
+    /// Use the evidence up, or only look.
+    pub consume: bool,
+}
+
+/// What the object says to a [`VerifyCommand`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Appraisal {
+    /// The refusal; `None` means allow.
+    pub denial: Option<crate::Denial>,
+    /// Checks of the object that passed, in order.
+    pub passed: Vec<crate::checks::Check>,
+    /// Whether this call used the evidence up.
+    pub consumed: bool,
+}
+
+/// Who of the operators calls, for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdminContext {
+    /// Tenant of the route.
+    pub tenant: String,
+    /// First 8 hex digits of the SHA-256 of the admin's token.
+    pub actor: String,
+    /// `x-request-id`.
+    pub request_id: String,
+}
+
+/// Which page of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PageQuery {
+    /// `limit`, 1 to [`protocol::admin::PAGE_MAX`].
+    pub limit: Option<u32>,
+    /// `cursor`, as given by the page before.
+    pub cursor: Option<String>,
+}

@@ -1,0 +1,157 @@
+//! Renewal (CHECKS I4 to I6). The worker has verified the presented certificate and the proof of its key; here is what the record says.
+//!
+//! Order: certificate, mapping, ban, state (PROTOCOL, Errors).
+
+use protocol::admin::AuditType;
+use protocol::{Code, Reason};
+
+use super::audit::Event;
+use super::serials::{Place, Request, allot, is_past_reattest};
+use super::store::{AllottedSerial, Runner, Slot, Store};
+use super::{Allotment, Outcome, RenewCommand, Stop, bans};
+use crate::evidence::Principal;
+use crate::ports::Entropy;
+use crate::{Denial, UnixTime};
+
+/// What the audit log says of a renewal that put another key into `next`.
+const NEXT_REPLACED: &str = "next_replaced";
+
+/// Renews, or says why not. Refusals are written to the audit log: commit them too.
+pub fn renew(
+    store: &mut dyn Store,
+    command: &RenewCommand,
+    now: UnixTime,
+    entropy: &impl Entropy,
+) -> Outcome<Allotment> {
+    let mut event = Event::new(AuditType::Renew, &command.request_id);
+    let decided = match authenticate(store, command, now) {
+        Ok(presented) => {
+            let principal = &presented.runner.principal;
+            event = event.about(principal.mode(), &principal.identity()).runner(Some(&presented.runner.id));
+            decide(store, command, presented, now, entropy)
+        }
+        Err(stop) => Err(stop),
+    };
+    match decided {
+        Ok(renewed) => {
+            event.because(renewed.replaced.then_some(NEXT_REPLACED)).write(store, now)?;
+            Ok(Ok(renewed.serial.allotment(&command.tenant)))
+        }
+        Err(stop) => {
+            let refusal = stop.into_refusal()?;
+            event.denied(&refusal.denial, None).write(store, now)?;
+            Ok(Err(refusal.denial))
+        }
+    }
+}
+
+struct Presented {
+    runner: Runner,
+    serial: AllottedSerial,
+    banned: bool,
+}
+
+struct Renewed {
+    serial: AllottedSerial,
+    /// Whether a pending certificate was retired unused.
+    replaced: bool,
+}
+
+/// The serial is known, of this runner and key, in date, and neither evicted nor revoked; where a ban revoked it, the ban is the answer.
+fn authenticate(store: &dyn Store, command: &RenewCommand, now: UnixTime) -> Result<Presented, Stop> {
+    let Some(serial) = store.serial(&command.runner_id, &command.presented_serial)? else {
+        return Err(certificate_invalid("The serial of the presented certificate is not known."));
+    };
+    if serial.spki_sha256 != command.presented_spki_sha256 {
+        return Err(certificate_invalid("The presented certificate was issued for another key."));
+    }
+    if serial.not_after <= now {
+        return Err(certificate_invalid("The presented certificate has ended."));
+    }
+    let Some(runner) = store.runner(&command.runner_id)? else {
+        return Err(certificate_invalid("The runner of the presented certificate is not known."));
+    };
+    let banned = bans::covers(store, &runner.id, &runner.principal)?;
+    if !banned && (runner.evicted || serial.revoked) {
+        return Err(certificate_invalid("The presented certificate is revoked."));
+    }
+    Ok(Presented { runner, serial, banned })
+}
+
+fn decide(
+    store: &mut dyn Store,
+    command: &RenewCommand,
+    presented: Presented,
+    now: UnixTime,
+    entropy: &impl Entropy,
+) -> Result<Renewed, Stop> {
+    let Presented { mut runner, serial: presented, banned } = presented;
+    if !is_mapped(command, &runner.principal) {
+        let detail = format!("No rule of tenant {} admits {} any longer.", command.tenant, runner.principal.identity());
+        return Err(Stop::refused(Denial::new(Code::IdentityNotMapped, detail)));
+    }
+    if banned {
+        return Err(Stop::refused(bans::denial()));
+    }
+    if runner.suspect {
+        return Err(must_reattest(
+            "Two holders of one certificate of this runner were seen: it must attest fully again.",
+        ));
+    }
+    let answered = store.renewal_of(&runner.id, &presented.serial, &command.spki_sha256)?;
+    let has_answer = answered.is_some();
+    if let Some(serial) = answered.filter(|serial| serial.is_live(now)) {
+        return Ok(Renewed { serial, replaced: false });
+    }
+    let is = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.serial == presented.serial);
+    let (is_next, is_current) = (is(&runner.next), is(&runner.current));
+    if !is_next && !is_current && !has_answer {
+        return Err(superseded(store, runner, command, now)?);
+    }
+    if is_past_reattest(&runner, &command.terms, now) || !(is_next || is_current) {
+        return Err(must_reattest("The time for a full attestation has come."));
+    }
+    if is_next {
+        runner.current = runner.next.take();
+    }
+    let replaced = runner.next.is_some();
+    let request = Request {
+        spki_sha256: &command.spki_sha256,
+        parent: Some(&presented.serial),
+        place: Place::Next,
+        terms: &command.terms,
+    };
+    Ok(Renewed { serial: allot(store, &mut runner, request, now, entropy)?, replaced })
+}
+
+/// The tenant's rules as they are now, on the identity as recorded (CHECKS I5). A tenant needs no rule for bootstrap tokens.
+fn is_mapped(command: &RenewCommand, principal: &Principal) -> bool {
+    match (&command.rules, principal) {
+        (None, _) => false,
+        (Some(_), Principal::Bootstrap { .. }) => true,
+        (Some(rules), principal) => rules.iter().any(|rule| rule.matches(principal)),
+    }
+}
+
+/// A retired serial with a valid proof and another CSR key: one of two holders is a thief (CHECKS I4).
+fn superseded(store: &mut dyn Store, runner: Runner, command: &RenewCommand, now: UnixTime) -> Result<Stop, Stop> {
+    let denial = Denial::new(
+        Code::CertificateSuperseded,
+        "The presented certificate was replaced. Another holder may exist: the runner must attest fully again.",
+    );
+    Event::new(AuditType::Suspect, &command.request_id)
+        .about(runner.principal.mode(), &runner.principal.identity())
+        .runner(Some(&runner.id))
+        .denied(&denial, None)
+        .write(store, now)?;
+    store.put_runner(&Runner { suspect: true, ..runner })?;
+    Ok(Stop::refused(denial))
+}
+
+fn certificate_invalid(detail: &str) -> Stop {
+    Stop::refused(Denial { reason: Some(Reason::CertificateInvalid), ..Denial::new(Code::AttestationInvalid, detail) })
+}
+
+fn must_reattest(detail: &str) -> Stop {
+    Stop::refused(Denial::new(Code::MustReattest, detail))
+}
