@@ -1,6 +1,9 @@
-//! Vectors that every signature back end must answer alike: Project Wycheproof's RSA PKCS#1, ECDSA and Ed25519 sets.
+//! Vectors that every signature back end must answer alike: Project Wycheproof's RSA PKCS#1, ECDSA and Ed25519 sets, and our tokens
+//! ([`oidc`]).
 //!
 //! A suite takes any [`SignatureVerifier`], so that the native back end runs it in a native test and WebCrypto runs it in wasm.
+
+pub mod oidc;
 
 use wycheproof::{TestResult, ecdsa, eddsa, rsa_pkcs1_verify};
 

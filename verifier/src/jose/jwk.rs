@@ -96,18 +96,22 @@ impl JwkSet {
         self.matching(kid).next().is_some()
     }
 
-    /// The keys to try for a token, at most [`MAX_TRIED`]: those with its `kid`, by equality; without a `kid` the only key of the set.
-    pub fn select(&self, kid: Option<&str>, algorithm: SignatureAlgorithm) -> Result<Vec<&PublicKey>, SelectError> {
-        let mut matching = self.matching(kid).peekable();
-        if matching.peek().is_none() {
-            return Err(if kid.is_none() { SelectError::KidRequired } else { SelectError::UnknownKid });
+    /// Whether there is a key to try for a token: one with its `kid`, by equality, or without a `kid` the only key of the set.
+    pub fn check(&self, kid: Option<&str>, algorithm: SignatureAlgorithm) -> Result<(), SelectError> {
+        match (self.has(kid), kid) {
+            (false, None) => Err(SelectError::KidRequired),
+            (false, Some(_)) => Err(SelectError::UnknownKid),
+            (true, _) if self.candidates(kid, algorithm).next().is_none() => Err(SelectError::AlgorithmMismatch),
+            (true, _) => Ok(()),
         }
-        let keys: Vec<&PublicKey> =
-            matching.map(Jwk::key).filter(|key| key.algorithm() == algorithm).take(MAX_TRIED).collect();
-        if keys.is_empty() { Err(SelectError::AlgorithmMismatch) } else { Ok(keys) }
     }
 
-    fn matching(&self, kid: Option<&str>) -> impl Iterator<Item = &Jwk> {
+    /// The keys to try for a token that passed [`Self::check`], at most [`MAX_TRIED`].
+    pub fn candidates(&self, kid: Option<&str>, algorithm: SignatureAlgorithm) -> impl Iterator<Item = &PublicKey> {
+        self.matching(kid).map(Jwk::key).filter(move |key| key.algorithm() == algorithm).take(MAX_TRIED)
+    }
+
+    fn matching<'s>(&'s self, kid: Option<&str>) -> impl Iterator<Item = &'s Jwk> {
         let single = self.keys.len() == 1;
         self.keys.iter().filter(move |key| match kid {
             Some(kid) => key.kid() == Some(kid),
@@ -390,19 +394,21 @@ mod tests {
     fn selection_by_kid() {
         use SignatureAlgorithm::{Es256, Rs256};
         let keys = set(&[rsa(r#","kid":"a""#), ec(r#","kid":"b""#), ec(r#","kid":"a""#), rsa("")]).unwrap();
-        assert_eq!(keys.select(Some("a"), Rs256).unwrap().len(), 1);
-        assert_eq!(keys.select(Some("a"), Es256).unwrap().len(), 1);
-        assert_eq!(keys.select(Some("b"), Rs256), Err(SelectError::AlgorithmMismatch));
-        assert_eq!(keys.select(None, Rs256), Err(SelectError::KidRequired));
+        assert_eq!((keys.check(Some("a"), Rs256), keys.candidates(Some("a"), Rs256).count()), (Ok(()), 1));
+        assert_eq!((keys.check(Some("a"), Es256), keys.candidates(Some("a"), Es256).count()), (Ok(()), 1));
+        assert_eq!(keys.check(Some("b"), Rs256), Err(SelectError::AlgorithmMismatch));
+        assert_eq!(keys.check(None, Rs256), Err(SelectError::KidRequired));
         for kid in ["", "A", "a ", "../a", "a\0", "' OR 1=1"] {
-            assert_eq!(keys.select(Some(kid), Rs256), Err(SelectError::UnknownKid), "{kid}");
+            assert_eq!(keys.check(Some(kid), Rs256), Err(SelectError::UnknownKid), "{kid}");
+            assert_eq!(keys.candidates(Some(kid), Rs256).count(), 0);
         }
-        assert_eq!(set(&vec![rsa(r#","kid":"a""#); 9]).unwrap().select(Some("a"), Rs256).unwrap().len(), 4);
+        let duplicates = set(&vec![rsa(r#","kid":"a""#); 9]).unwrap();
+        assert_eq!(duplicates.candidates(Some("a"), Rs256).count(), 4);
 
         let single = set(&[rsa("")]).unwrap();
-        assert!(single.select(None, Rs256).is_ok());
-        assert_eq!(single.select(None, Es256), Err(SelectError::AlgorithmMismatch));
-        assert_eq!(single.select(Some("a"), Rs256), Err(SelectError::UnknownKid));
-        assert!(set(&[rsa(r#","kid":"a""#)]).unwrap().select(None, Rs256).is_ok());
+        assert_eq!(single.check(None, Rs256), Ok(()));
+        assert_eq!(single.check(None, Es256), Err(SelectError::AlgorithmMismatch));
+        assert_eq!(single.check(Some("a"), Rs256), Err(SelectError::UnknownKid));
+        assert_eq!(set(&[rsa(r#","kid":"a""#)]).unwrap().check(None, Rs256), Ok(()));
     }
 }

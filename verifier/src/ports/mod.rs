@@ -5,6 +5,7 @@ pub mod fakes;
 
 use thiserror::Error;
 
+use crate::UnixTime;
 use crate::keys::{PublicKey, SignatureAlgorithm};
 
 /// One outbound call. Redirects are never followed.
@@ -60,6 +61,38 @@ pub enum HttpError {
 pub trait HttpClient {
     /// Sends one request.
     async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError>;
+}
+
+/// A JWK set as the data centre's cache keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredJwks {
+    /// The set as the host sent it.
+    pub body: Vec<u8>,
+    /// When.
+    pub fetched_at: UnixTime,
+    /// Seconds it is fresh, counted from then.
+    pub fresh_for: i64,
+}
+
+/// The data centre's cache of JWK sets, behind the isolate's own. Best effort: a failure of either call is as if nothing were kept.
+#[expect(async_fn_in_trait, reason = "futures of the edge platform are not Send, so no bound is wanted")]
+pub trait JwksStore {
+    /// What was kept for this address.
+    async fn get(&self, jwks_uri: &str) -> Option<StoredJwks>;
+    /// Keeps a set, for at most a day. The caller does not depend on it having happened.
+    async fn put(&self, jwks_uri: &str, stored: &StoredJwks);
+}
+
+/// Keeps nothing: for places without such a cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoJwksStore;
+
+impl JwksStore for NoJwksStore {
+    async fn get(&self, _: &str) -> Option<StoredJwks> {
+        None
+    }
+
+    async fn put(&self, _: &str, _: &StoredJwks) {}
 }
 
 /// A back end could not decide (not: the signature is wrong).

@@ -1,0 +1,3 @@
+//! `gke-oidc` and `eks-oidc` from the wire to an identity, a refusal or a retry (CHECKS K).
+
+mod vectors;
