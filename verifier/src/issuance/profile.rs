@@ -65,6 +65,9 @@ pub async fn issue(
     if allotment.spki_sha256 != hex(csr.spki_sha256()) {
         return Err(internal("the allotment is for another key"));
     }
+    if trust_domain.is_empty() {
+        return Err(internal("no trust domain"));
+    }
     if allotment.not_after > ca.not_after() || allotment.not_after <= allotment.not_before {
         return Err(internal("the allotted validity is not within the issuing CA's"));
     }

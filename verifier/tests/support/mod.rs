@@ -1,6 +1,9 @@
 //! What the tests of issuance share: keys, a CA in a folder, and the `openssl` command as second opinion.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod runner_key;
+pub mod tampered;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -20,6 +23,7 @@ pub const TRUST_DOMAIN: &str = "edge.example.com";
 pub const RUNNER_ID: &str = "mfzwizltmfzwizltmfzwizltab";
 
 /// A P-256 key that is the same in every run.
+#[derive(Clone)]
 pub struct Key(pub SigningKey);
 
 impl Key {
@@ -55,6 +59,7 @@ impl Entropy for Repeatable {
 }
 
 /// Root, issuing CA and root CRL as `edgectl ca init` makes them.
+#[derive(Clone)]
 pub struct Authority {
     pub root_key: Key,
     pub root: CaCertificate,
