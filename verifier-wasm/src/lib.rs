@@ -1,1 +1,41 @@
-//! verifier-wasm
+//! The edge worker of RootPilot Edge. Thin: it reads the request, gives the verifier its ports, and writes the answer.
+//!
+//! ```text
+//! door ──► routes ──► verifier (pure) ──► objects (one call) ──► verifier issues, WebCrypto signs ──► answer
+//!  rate limit, 404/405,   │                  Tenant, Policy,
+//!  bearer, type, size     └─ platform: WebCrypto, fetch, cache, clock     Revocation (SQLite)
+//! ```
+//!
+//! A panic in wasm kills every request of the isolate, so the lints deny what can panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::arithmetic_side_effects
+    )
+)]
+
+mod access;
+mod body;
+mod config;
+mod door;
+mod edge_tls;
+mod isolate;
+mod log;
+pub mod objects;
+mod outside;
+pub mod platform;
+mod problem;
+mod rate_limit;
+mod routes;
+
+use worker::{Context, Env, Request, Response, event};
+
+#[event(fetch)]
+async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
+    door::serve(request, env, context).await
+}

@@ -27,6 +27,7 @@ pub mod checks;
 mod denial;
 pub mod encoding;
 pub mod evidence;
+mod flow;
 pub mod issuance;
 pub mod jose;
 pub mod keys;
@@ -41,4 +42,5 @@ pub mod rust_crypto;
 pub mod suites;
 
 pub use denial::Denial;
+pub use flow::{Call, Issued};
 pub use time::UnixTime;

@@ -4,22 +4,46 @@ use protocol::{Mode, TraceEntry, TraceOutcome};
 
 use crate::Denial;
 use crate::checks::Check;
+use crate::evidence::Principal;
 
-/// Collects passed checks while an appraisal runs.
+/// Collects passed checks while an appraisal runs, and what became known of the caller.
 #[derive(Debug, Default)]
 pub struct Trace {
     entries: Option<Vec<TraceEntry>>,
+    /// What became known, also when the appraisal ends in a refusal.
+    pub subject: Subject,
+}
+
+/// What became known of the caller. An identity is here only once it is proven.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Subject {
+    /// Canonical identity.
+    pub identity: Option<String>,
+    /// What stands behind the runner.
+    pub instance: Option<String>,
+    /// Tenant.
+    pub tenant: Option<String>,
+    /// Runner id.
+    pub runner_id: Option<String>,
+}
+
+impl Subject {
+    /// Notes a proven identity.
+    pub fn learn(&mut self, principal: &Principal) {
+        self.identity = Some(principal.identity());
+        self.instance = Some(principal.instance());
+    }
 }
 
 impl Trace {
     /// Records nothing: enrolment and renewal.
-    pub const fn off() -> Self {
-        Self { entries: None }
+    pub fn off() -> Self {
+        Self::default()
     }
 
     /// Records every check.
     pub fn on() -> Self {
-        Self { entries: Some(Vec::with_capacity(16)) }
+        Self { entries: Some(Vec::with_capacity(16)), ..Self::default() }
     }
 
     /// `check` passed; `compared` gives (expected, actual) without secrets and runs only when the trace is on.

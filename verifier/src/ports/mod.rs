@@ -3,10 +3,14 @@
 #[cfg(feature = "test-support")]
 pub mod fakes;
 
+use std::cell::RefCell;
+
 use thiserror::Error;
 
-use crate::UnixTime;
+use crate::jose::JwksCache;
 use crate::keys::{PublicKey, SignatureAlgorithm};
+use crate::registry::{Allotment, Appraisal, EnrollCommand, RenewCommand, VerifyCommand};
+use crate::{Denial, UnixTime};
 
 /// One outbound call. Redirects are never followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,3 +130,27 @@ pub trait Entropy {
     /// Fills `buffer`.
     fn fill(&self, buffer: &mut [u8]) -> Result<(), BackendError>;
 }
+
+/// The tenant's object: one call per decision, each atomic (CHECKS I3). A call that does not answer in time is a retryable denial.
+#[expect(async_fn_in_trait, reason = "futures of the edge platform are not Send, so no bound is wanted")]
+pub trait Registry {
+    /// Settles what the evidence left open, allots and records.
+    async fn enroll(&self, command: &EnrollCommand) -> Result<Allotment, Denial>;
+
+    /// Moves the runner's serials on.
+    async fn renew(&self, command: &RenewCommand) -> Result<Allotment, Denial>;
+
+    /// Appraises for `/v1/verify`.
+    async fn verify_evidence(&self, command: &VerifyCommand) -> Result<Appraisal, Denial>;
+}
+
+/// The isolate's memory of key sets.
+pub trait JwksMemory {
+    /// Borrowed for a moment at a time, never across a wait.
+    fn jwks_cache(&self) -> &RefCell<JwksCache>;
+}
+
+/// The whole outside of a decision.
+pub trait Ports: HttpClient + SignatureVerifier + JwksStore + JwksMemory + Registry {}
+
+impl<T: HttpClient + SignatureVerifier + JwksStore + JwksMemory + Registry> Ports for T {}

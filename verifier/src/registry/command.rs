@@ -36,6 +36,16 @@ pub enum AdmittedEvidence {
     Bootstrap(BootstrapClaim),
 }
 
+impl AdmittedEvidence {
+    /// Who it speaks for; a token that is not settled yet speaks for itself.
+    pub fn principal(&self) -> Principal {
+        match self {
+            Self::Identity { principal, .. } => principal.clone(),
+            Self::Bootstrap(claim) => Principal::Bootstrap { token_id: claim.id.clone() },
+        }
+    }
+}
+
 /// Enrolment, as the tenant's object receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrollCommand {

@@ -26,7 +26,7 @@ pub fn enroll(
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Outcome<Allotment> {
-    let principal = claimed(&command.evidence);
+    let principal = command.evidence.principal();
     let event = Event::new(AuditType::Enroll, &command.request_id).about(principal.mode(), &principal.identity());
     match assess(store, command, &principal, now)
         .and_then(|assessed| carry_out(store, command, &assessed, now, entropy))
@@ -47,7 +47,7 @@ pub fn enroll(
 /// no runner; without, nothing is written.
 pub fn verify(store: &mut dyn Store, command: &VerifyCommand, now: UnixTime) -> Result<Appraisal, super::Fault> {
     let enroll = &command.enroll;
-    let principal = claimed(&enroll.evidence);
+    let principal = enroll.evidence.principal();
     let assessed = assess(store, enroll, &principal, now);
     let event = Event::new(AuditType::Verify, &enroll.request_id).about(principal.mode(), &principal.identity());
     match assessed {
@@ -110,13 +110,6 @@ struct Assessed {
     spends: Option<Token>,
     /// Another active runner of the same instance.
     second_key: bool,
-}
-
-fn claimed(evidence: &AdmittedEvidence) -> Principal {
-    match evidence {
-        AdmittedEvidence::Identity { principal, .. } => principal.clone(),
-        AdmittedEvidence::Bootstrap(claim) => Principal::Bootstrap { token_id: claim.id.clone() },
-    }
 }
 
 const fn settled_by(principal: &Principal) -> Check {

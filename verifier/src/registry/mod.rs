@@ -37,7 +37,7 @@ pub mod command;
 mod enroll;
 #[cfg(any(test, feature = "test-support"))]
 mod memory;
-mod page;
+pub mod page;
 mod purge;
 mod renew;
 mod revocation;

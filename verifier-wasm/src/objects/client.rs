@@ -1,0 +1,147 @@
+//! Calls to the objects, each with a limit: an object that hangs never hangs its caller.
+
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use protocol::admin::{AuditItem, BanRequest, BanResponse, MintRequest, MintedToken, Page, RunnerItem, TokenItem};
+use protocol::Code;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use verifier::Denial;
+use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
+use wasm_bindgen::JsValue;
+use worker::{Delay, Env, Method, Request, RequestInit};
+
+pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
+use super::policy::Call as PolicyCall;
+use super::revocation::{Call as RevocationCall, RevocationList};
+use super::shell::Answer;
+use super::tenant_call::TenantCall;
+
+/// How long an object may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Name of the objects there is one of.
+const THE_ONE: &str = "v1";
+
+/// Policy document, unless the caller has it.
+pub async fn policy(env: &Env, known: Option<&str>) -> Result<PolicyRead, Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::Read(known.map(str::to_owned))).await
+}
+
+/// Stores a validated document.
+pub async fn put_policy(env: &Env, write: PolicyWrite) -> Result<StoredPolicy, Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::Write(write)).await
+}
+
+/// Who applied which policy.
+pub async fn policy_audit(env: &Env, query: PageQuery) -> Result<Page<AuditItem>, Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::Audit(query)).await
+}
+
+/// Whether any policy ever named the tenant.
+pub async fn tenant_known(env: &Env, tenant: &str) -> Result<bool, Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::TenantKnown(tenant.to_owned())).await
+}
+
+/// What a CRL made now says.
+pub async fn revocations(env: &Env) -> Result<RevocationList, Denial> {
+    call(env, "REVOCATION", THE_ONE, &RevocationCall::List).await
+}
+
+/// Settles evidence, allots and records.
+pub async fn enroll(env: &Env, command: &EnrollCommand) -> Result<Allotment, Denial> {
+    tenant(env, &command.tenant, &TenantCall::Enroll(command.clone())).await
+}
+
+/// Moves a runner's serials on.
+pub async fn renew(env: &Env, command: &RenewCommand) -> Result<Allotment, Denial> {
+    tenant(env, &command.tenant, &TenantCall::Renew(command.clone())).await
+}
+
+/// Appraises for `/v1/verify`.
+pub async fn verify(env: &Env, command: &VerifyCommand) -> Result<Appraisal, Denial> {
+    tenant(env, &command.enroll.tenant, &TenantCall::Verify(command.clone())).await
+}
+
+/// Mints a bootstrap token.
+pub async fn mint(env: &Env, context: &AdminContext, request: MintRequest) -> Result<MintedToken, Denial> {
+    tenant(env, &context.tenant, &TenantCall::Mint(context.clone(), request)).await
+}
+
+/// Lists bootstrap tokens.
+pub async fn tokens(env: &Env, name: &str, query: PageQuery) -> Result<Page<TokenItem>, Denial> {
+    tenant(env, name, &TenantCall::Tokens(query)).await
+}
+
+/// Revokes a bootstrap token.
+pub async fn revoke_token(env: &Env, context: &AdminContext, id: &str) -> Result<(), Denial> {
+    tenant(env, &context.tenant, &TenantCall::RevokeToken(context.clone(), id.to_owned())).await
+}
+
+/// Lists runners.
+pub async fn runners(env: &Env, name: &str, query: PageQuery) -> Result<Page<RunnerItem>, Denial> {
+    tenant(env, name, &TenantCall::Runners(query)).await
+}
+
+/// One runner.
+pub async fn runner(env: &Env, name: &str, id: &str) -> Result<RunnerItem, Denial> {
+    tenant(env, name, &TenantCall::Runner(id.to_owned())).await
+}
+
+/// Bans a runner or its instance.
+pub async fn ban(env: &Env, context: &AdminContext, id: &str, request: BanRequest) -> Result<BanResponse, Denial> {
+    tenant(env, &context.tenant, &TenantCall::Ban(context.clone(), id.to_owned(), request)).await
+}
+
+/// Lifts a ban.
+pub async fn unban(env: &Env, context: &AdminContext, id: &str) -> Result<RunnerItem, Denial> {
+    tenant(env, &context.tenant, &TenantCall::Unban(context.clone(), id.to_owned())).await
+}
+
+/// Forgets a runner.
+pub async fn evict(env: &Env, context: &AdminContext, id: &str) -> Result<(), Denial> {
+    tenant(env, &context.tenant, &TenantCall::Evict(context.clone(), id.to_owned())).await
+}
+
+/// The tenant's audit log.
+pub async fn audit(env: &Env, name: &str, query: PageQuery) -> Result<Page<AuditItem>, Denial> {
+    tenant(env, name, &TenantCall::Audit(query)).await
+}
+
+async fn tenant<T: DeserializeOwned>(env: &Env, name: &str, tenant_call: &TenantCall) -> Result<T, Denial> {
+    call(env, "TENANT", name, tenant_call).await
+}
+
+/// One call to one object.
+async fn call<C: Serialize, T: DeserializeOwned>(env: &Env, binding: &str, name: &str, call: &C) -> Result<T, Denial> {
+    let answer = std::pin::pin!(exchange(env, binding, name, call));
+    match select(answer, Delay::from(LIMIT)).await {
+        Either::Left((Ok(answer), _)) => answer.into(),
+        Either::Left((Err(cause), _)) => {
+            worker::console_error!("{}", serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause.to_string() }));
+            Err(unavailable("failed"))
+        }
+        Either::Right(_) => Err(unavailable("did not answer in time")),
+    }
+}
+
+async fn exchange<C: Serialize, T: DeserializeOwned>(
+    env: &Env,
+    binding: &str,
+    name: &str,
+    call: &C,
+) -> worker::Result<Answer<T>> {
+    let stub = env.durable_object(binding)?.get_by_name(name)?;
+    let body = serde_json::to_string(call)?;
+    let mut init = RequestInit::new();
+    init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
+    let mut response = stub.fetch_with_request(Request::new_with_init("https://object/", &init)?).await?;
+    if response.status_code() != 200 {
+        return Err(worker::Error::RustError(format!("status {}", response.status_code())));
+    }
+    Ok(serde_json::from_str(&response.text().await?)?)
+}
+
+fn unavailable(what: &str) -> Denial {
+    Denial::new(Code::UpstreamUnavailable, format!("the verifier's own storage {what}; nothing is lost, try again"))
+}

@@ -1,0 +1,95 @@
+//! The one place where a refusal becomes problem+json (PROTOCOL, Errors).
+
+use protocol::error::PROBLEM_JSON;
+use protocol::{Code, Problem, Reason, admin::PolicyProblem};
+use verifier::{Denial, UnixTime};
+use worker::{Headers, Response, ResponseBuilder};
+
+/// Everything but a success: a denial, and what only some answers add.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Code, reason, detail.
+    pub denial: Denial,
+    /// `Allow` of a 405.
+    pub allow: Option<&'static str>,
+    /// Problems of a refused policy.
+    pub errors: Option<Vec<PolicyProblem>>,
+}
+
+impl From<Denial> for Refusal {
+    fn from(denial: Denial) -> Self {
+        Self { denial, allow: None, errors: None }
+    }
+}
+
+impl Refusal {
+    /// A refusal without reason.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Denial::new(code, detail).into()
+    }
+
+    /// Whether it counts as a refused attestation (PROTOCOL, Rate limits).
+    pub const fn counts_as_refused(&self) -> bool {
+        matches!(self.denial.code.status(), 401 | 403)
+    }
+
+    /// Replaces the text of an `internal` problem: it is for the log only.
+    #[must_use]
+    pub fn hide_internals(mut self) -> Self {
+        if self.denial.code == Code::Internal {
+            self.denial.detail = "an internal fault; the request id finds it in the verifier's log".to_owned();
+        }
+        self
+    }
+
+    /// The answer.
+    pub fn into_response(self, request_id: &str, now: UnixTime) -> worker::Result<Response> {
+        let Denial { code, reason, detail, aws_error_code, retry_after, .. } = self.denial;
+        let headers = Headers::new();
+        headers.set("content-type", PROBLEM_JSON)?;
+        headers.set("cache-control", "no-store")?;
+        if let Some(seconds) = retry_after {
+            headers.set("retry-after", &seconds.to_string())?;
+        }
+        if let Some(allow) = self.allow {
+            headers.set("allow", allow)?;
+        }
+        if code == Code::Unauthorized {
+            headers.set("www-authenticate", "Bearer")?;
+        }
+        let problem = Problem {
+            type_uri: type_uri(code, reason),
+            title: code.title().to_owned(),
+            status: code.status(),
+            code,
+            reason,
+            detail,
+            request_id: request_id.to_owned(),
+            retryable: code.retryable(),
+            server_time: now.to_rfc3339(),
+            aws_error_code,
+            errors: self.errors,
+        };
+        let body = serde_json::to_string(&problem)?;
+        ResponseBuilder::new().with_status(code.status()).with_headers(headers).fixed_text(body)
+    }
+}
+
+/// Identifies the kind of problem: the same words as in docs/errors.md.
+fn type_uri(code: Code, reason: Option<Reason>) -> String {
+    reason.map_or_else(
+        || format!("urn:rootpilot:problem:{code}"),
+        |reason| format!("urn:rootpilot:problem:{code}:{reason}"),
+    )
+}
+
+/// A text body with the headers already set.
+trait FixedText {
+    fn fixed_text(self, body: String) -> worker::Result<Response>;
+}
+
+impl FixedText for ResponseBuilder {
+    fn fixed_text(self, body: String) -> worker::Result<Response> {
+        Ok(self.fixed(body.into_bytes()))
+    }
+}

@@ -1,0 +1,140 @@
+//! `/v1/admin/…`: the operator's routes. The bearer has been checked; a tenant that no policy ever named is 404.
+
+mod policy;
+mod tenants;
+
+use protocol::Code;
+use serde::Deserialize;
+use verifier::Denial;
+use verifier::registry::PageQuery;
+use worker::{Method, Request, Response};
+
+use crate::access::Actor;
+use crate::door::Call;
+use crate::problem::Refusal;
+
+/// An admin route with what its path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// `policy`.
+    Policy,
+    /// `audit`.
+    Audit,
+    /// `tenants/{tenant}/…`.
+    Tenant(String, TenantRoute),
+}
+
+/// What of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TenantRoute {
+    /// `tokens`.
+    Tokens,
+    /// `tokens/{id}`.
+    Token(String),
+    /// `runners`.
+    Runners,
+    /// `runners/{id}`.
+    Runner(String),
+    /// `runners/{id}/ban`.
+    Ban(String),
+    /// `runners/{id}/unban`.
+    Unban(String),
+    /// `runners/{id}/evict`.
+    Evict(String),
+    /// `audit`.
+    Audit,
+}
+
+impl Route {
+    /// By the path below `/v1/admin/`.
+    pub fn of(path: &str) -> Option<Self> {
+        let parts: Vec<&str> = path.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return None;
+        }
+        let owned = |text: &&str| (*text).to_owned();
+        Some(match parts.as_slice() {
+            ["policy"] => Self::Policy,
+            ["audit"] => Self::Audit,
+            ["tenants", tenant, rest @ ..] => {
+                let route = match rest {
+                    ["tokens"] => TenantRoute::Tokens,
+                    ["tokens", id] => TenantRoute::Token(owned(id)),
+                    ["runners"] => TenantRoute::Runners,
+                    ["runners", id] => TenantRoute::Runner(owned(id)),
+                    ["runners", id, "ban"] => TenantRoute::Ban(owned(id)),
+                    ["runners", id, "unban"] => TenantRoute::Unban(owned(id)),
+                    ["runners", id, "evict"] => TenantRoute::Evict(owned(id)),
+                    ["audit"] => TenantRoute::Audit,
+                    _ => return None,
+                };
+                Self::Tenant(owned(tenant), route)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Name in the logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Policy => "admin_policy",
+            Self::Audit | Self::Tenant(_, TenantRoute::Audit) => "admin_audit",
+            Self::Tenant(_, TenantRoute::Tokens | TenantRoute::Token(_)) => "admin_tokens",
+            Self::Tenant(_, TenantRoute::Runners | TenantRoute::Runner(_)) => "admin_runners",
+            Self::Tenant(_, TenantRoute::Ban(_)) => "admin_ban",
+            Self::Tenant(_, TenantRoute::Unban(_)) => "admin_unban",
+            Self::Tenant(_, TenantRoute::Evict(_)) => "admin_evict",
+        }
+    }
+
+    /// For `Allow`.
+    pub const fn methods(&self) -> &'static str {
+        match self {
+            Self::Policy => "GET, PUT",
+            Self::Tenant(_, TenantRoute::Tokens) => "GET, POST",
+            Self::Tenant(_, TenantRoute::Token(_)) => "DELETE",
+            Self::Tenant(_, TenantRoute::Ban(_) | TenantRoute::Unban(_) | TenantRoute::Evict(_)) => "POST",
+            Self::Audit | Self::Tenant(_, TenantRoute::Audit | TenantRoute::Runners | TenantRoute::Runner(_)) => "GET",
+        }
+    }
+}
+
+/// Runs the route.
+pub async fn dispatch(
+    route: &Route,
+    method: Method,
+    request: &mut Request,
+    call: &mut Call<'_>,
+    actor: &Actor,
+) -> Result<Response, Refusal> {
+    match (route, method) {
+        (Route::Policy, Method::Put) => policy::put(request, call, actor).await,
+        (Route::Policy, _) => policy::get(call).await,
+        (Route::Audit, _) => policy::audit(request, call).await,
+        (Route::Tenant(tenant, route), method) => {
+            call.subject.tenant = Some(tenant.clone());
+            tenants::dispatch(tenant, route, &method, request, call, actor).await
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Query {
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// `?limit=` and `&cursor=`.
+fn page(request: &Request) -> Result<PageQuery, Denial> {
+    let query: Query = request.query().map_err(|_| Denial::malformed("the query cannot be read"))?;
+    let limit = query
+        .limit
+        .map(|limit| limit.parse::<u32>().map_err(|_| Denial::malformed("`limit` must be a number from 1 to 200")))
+        .transpose()?;
+    Ok(PageQuery { limit, cursor: query.cursor })
+}
+
+/// No such thing.
+fn not_found(what: &str) -> Denial {
+    Denial::new(Code::NotFound, format!("there is no such {what}"))
+}

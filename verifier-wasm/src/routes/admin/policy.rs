@@ -1,0 +1,63 @@
+//! The policy document and the audit log of the verifier as a whole.
+
+use protocol::Code;
+use verifier::appraisal::{Policy, PolicyDocument};
+use verifier::Denial;
+use worker::{Request, Response};
+
+use super::{not_found, page};
+use crate::access::Actor;
+use crate::body::json_text;
+use crate::door::Call;
+use crate::isolate;
+use crate::objects::client::{self, PolicyWrite};
+use crate::problem::Refusal;
+use crate::routes::{body, internal, json, parse};
+
+/// `GET /v1/admin/policy`: the document with its `ETag`; 404 before the first.
+pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
+    let Some(current) = isolate::policy_now(call).await? else {
+        return Err(not_found("policy yet: apply one").into());
+    };
+    answer(&current)
+}
+
+/// `PUT /v1/admin/policy`: validated whole, then compared and set; a broken policy never replaces a good one.
+pub async fn put(request: &mut Request, call: &Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
+    let text = json_text(request).await?;
+    let if_match = request.headers().get("if-match").ok().flatten();
+    let policy = compile(&text)?;
+    let document = serde_json::to_string(policy.document()).map_err(|error| internal(&error))?;
+    let write = PolicyWrite {
+        document,
+        tenants: policy.tenants().map(str::to_owned).collect(),
+        if_match,
+        actor: actor.id().to_owned(),
+        request_id: call.request_id.clone(),
+    };
+    let stored = client::put_policy(call.env, write).await?;
+    answer(&isolate::adopt(policy, stored, call.now))
+}
+
+fn compile(text: &str) -> Result<Policy, Refusal> {
+    let document: PolicyDocument = parse(text)?;
+    Policy::compile(document).map_err(|errors| {
+        let detail = format!("the policy has {} problem(s); nothing was changed", errors.len());
+        Refusal { errors: Some(errors), ..Denial::new(Code::PolicyInvalid, detail).into() }
+    })
+}
+
+fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
+    let document = serde_json::to_vec(current.policy.document()).map_err(|error| internal(&error))?;
+    let headers = [
+        ("content-type", "application/json"),
+        ("etag", current.etag.as_str()),
+        ("cache-control", "no-store"),
+    ];
+    body(200, &headers, document)
+}
+
+/// `GET /v1/admin/audit`: who applied which policy.
+pub async fn audit(request: &Request, call: &Call<'_>) -> Result<Response, Refusal> {
+    json(200, &client::policy_audit(call.env, page(request)?).await?)
+}

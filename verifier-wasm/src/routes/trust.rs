@@ -1,0 +1,55 @@
+//! What relying parties fetch: roots and CRLs.
+
+use verifier::encoding::{hex, sha256};
+use worker::{Request, Response};
+
+use super::{body, internal};
+use crate::door::Call;
+use crate::isolate;
+use crate::objects::client;
+use crate::platform::clock;
+use crate::problem::Refusal;
+use verifier::issuance::{CrlDraft, SignedCrl};
+
+/// `application/pem-certificate-chain` (RFC 8555 section 9.1).
+const PEM_CHAIN: &str = "application/pem-certificate-chain";
+
+/// `GET /v1/trust-bundle`: the roots; 304 when `If-None-Match` names the same.
+pub async fn bundle(request: &Request, call: &Call<'_>) -> Result<Response, Refusal> {
+    let authority = isolate::authority(call.env).await?;
+    let pem = authority.ca.roots_pem();
+    let etag = format!("\"{}\"", hex(&sha256(pem.as_bytes())).chars().take(32).collect::<String>());
+    let headers = [("content-type", PEM_CHAIN), ("etag", etag.as_str()), ("cache-control", "public, max-age=300")];
+    let known = request.headers().get("if-none-match").ok().flatten();
+    if known.is_some_and(|known| names(&known, &etag)) {
+        return body(304, &headers, Vec::new());
+    }
+    body(200, &headers, pem.as_bytes().to_vec())
+}
+
+/// Whether an `If-None-Match` value names `etag` (RFC 9110 section 13.1.2: weak comparison).
+fn names(header: &str, etag: &str) -> bool {
+    header.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
+}
+
+/// `GET /v1/crl`: DER.
+pub async fn crl_der(call: &Call<'_>) -> Result<Response, Refusal> {
+    let crl = current(call).await?;
+    body(200, &[("content-type", "application/pkix-crl"), ("cache-control", "public, max-age=5")], crl.der)
+}
+
+/// `GET /v1/crl.pem`: the same and the root's, as `ssl_crl` of nginx and `-crl_check_all` of openssl want them.
+pub async fn crl_pem(call: &Call<'_>) -> Result<Response, Refusal> {
+    let crl = current(call).await?;
+    let authority = isolate::authority(call.env).await?;
+    let text = [crl.pem.trim_end(), "\n", authority.root_crl.trim_end(), "\n"].concat();
+    body(200, &[("content-type", "application/x-pem-file"), ("cache-control", "public, max-age=5")], text.into_bytes())
+}
+
+/// Signs what the Revocation object knows now (CHECKS I7).
+async fn current(call: &Call<'_>) -> Result<SignedCrl, Refusal> {
+    let authority = isolate::authority(call.env).await?;
+    let list = client::revocations(call.env).await?;
+    let draft = CrlDraft::new(list.number, clock::now(), list.entries);
+    Ok(draft.sign(authority.ca.issuing(), &authority.key).await.map_err(|error| internal(&error))?)
+}

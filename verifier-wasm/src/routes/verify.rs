@@ -1,0 +1,23 @@
+//! `POST /v1/verify`: appraisal for control planes that issue their own credentials.
+
+use verifier::trace::Trace;
+use worker::{Request, Response};
+
+use super::json;
+use crate::body::json_text;
+use crate::door::Call;
+use crate::isolate;
+use crate::outside::{Outside, refresh_key_sets};
+use crate::problem::Refusal;
+
+/// Appraises; the bearer has been checked.
+pub async fn verify(request: &mut Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
+    let ready = isolate::ready(call).await?;
+    let body = json_text(request).await?;
+    let outside = Outside::new(call);
+    let mut trace = Trace::on();
+    let outcome = ready.call(&outside, call.now, &call.request_id).verify(&body, &mut trace).await;
+    refresh_key_sets(call);
+    call.subject.know(trace.subject);
+    json(200, &outcome?)
+}
