@@ -1,5 +1,6 @@
 //! Calls to the objects, each with a limit: an object that hangs never hangs its caller.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -8,15 +9,18 @@ use protocol::Code;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use verifier::Denial;
-use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
+use verifier::registry::{
+    AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, Revocation, VerifyCommand,
+};
 use wasm_bindgen::JsValue;
 use worker::{Delay, Env, Method, Request, RequestInit};
 
 pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
 use super::policy::Call as PolicyCall;
-use super::revocation::{Call as RevocationCall, RevocationList};
+use super::revocation::Call as RevocationCall;
+pub use super::revocation::RevocationList;
 use super::shell::Answer;
-use super::tenant_call::TenantCall;
+use super::tenant::{TenantCall, TenantRequest};
 
 /// How long an object may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -48,68 +52,73 @@ pub async fn revocations(env: &Env) -> Result<RevocationList, Denial> {
     call(env, "REVOCATION", THE_ONE, &RevocationCall::List).await
 }
 
+/// Puts entries on the CRL; those that are there already stay as they are.
+pub async fn revoke(env: &Env, entries: Vec<Revocation>) -> Result<(), Denial> {
+    call(env, "REVOCATION", THE_ONE, &RevocationCall::Add(entries)).await
+}
+
 /// Settles evidence, allots and records.
 pub async fn enroll(env: &Env, command: &EnrollCommand) -> Result<Allotment, Denial> {
-    tenant(env, &command.tenant, &TenantCall::Enroll(command.clone())).await
+    tenant(env, &command.tenant, TenantCall::Enroll(Cow::Borrowed(command))).await
 }
 
 /// Moves a runner's serials on.
 pub async fn renew(env: &Env, command: &RenewCommand) -> Result<Allotment, Denial> {
-    tenant(env, &command.tenant, &TenantCall::Renew(command.clone())).await
+    tenant(env, &command.tenant, TenantCall::Renew(Cow::Borrowed(command))).await
 }
 
 /// Appraises for `/v1/verify`.
 pub async fn verify(env: &Env, command: &VerifyCommand) -> Result<Appraisal, Denial> {
-    tenant(env, &command.enroll.tenant, &TenantCall::Verify(command.clone())).await
+    tenant(env, &command.enroll.tenant, TenantCall::Verify(Cow::Borrowed(command))).await
 }
 
 /// Mints a bootstrap token.
 pub async fn mint(env: &Env, context: &AdminContext, request: MintRequest) -> Result<MintedToken, Denial> {
-    tenant(env, &context.tenant, &TenantCall::Mint(context.clone(), request)).await
+    tenant(env, &context.tenant, TenantCall::Mint(Cow::Borrowed(context), request)).await
 }
 
 /// Lists bootstrap tokens.
 pub async fn tokens(env: &Env, name: &str, query: PageQuery) -> Result<Page<TokenItem>, Denial> {
-    tenant(env, name, &TenantCall::Tokens(query)).await
+    tenant(env, name, TenantCall::Tokens(query)).await
 }
 
 /// Revokes a bootstrap token.
 pub async fn revoke_token(env: &Env, context: &AdminContext, id: &str) -> Result<(), Denial> {
-    tenant(env, &context.tenant, &TenantCall::RevokeToken(context.clone(), id.to_owned())).await
+    tenant(env, &context.tenant, TenantCall::RevokeToken(Cow::Borrowed(context), Cow::Borrowed(id))).await
 }
 
 /// Lists runners.
 pub async fn runners(env: &Env, name: &str, query: PageQuery) -> Result<Page<RunnerItem>, Denial> {
-    tenant(env, name, &TenantCall::Runners(query)).await
+    tenant(env, name, TenantCall::Runners(query)).await
 }
 
 /// One runner.
 pub async fn runner(env: &Env, name: &str, id: &str) -> Result<RunnerItem, Denial> {
-    tenant(env, name, &TenantCall::Runner(id.to_owned())).await
+    tenant(env, name, TenantCall::Runner(Cow::Borrowed(id))).await
 }
 
 /// Bans a runner or its instance.
 pub async fn ban(env: &Env, context: &AdminContext, id: &str, request: BanRequest) -> Result<BanResponse, Denial> {
-    tenant(env, &context.tenant, &TenantCall::Ban(context.clone(), id.to_owned(), request)).await
+    tenant(env, &context.tenant, TenantCall::Ban(Cow::Borrowed(context), Cow::Borrowed(id), request)).await
 }
 
 /// Lifts a ban.
 pub async fn unban(env: &Env, context: &AdminContext, id: &str) -> Result<RunnerItem, Denial> {
-    tenant(env, &context.tenant, &TenantCall::Unban(context.clone(), id.to_owned())).await
+    tenant(env, &context.tenant, TenantCall::Unban(Cow::Borrowed(context), Cow::Borrowed(id))).await
 }
 
 /// Forgets a runner.
 pub async fn evict(env: &Env, context: &AdminContext, id: &str) -> Result<(), Denial> {
-    tenant(env, &context.tenant, &TenantCall::Evict(context.clone(), id.to_owned())).await
+    tenant(env, &context.tenant, TenantCall::Evict(Cow::Borrowed(context), Cow::Borrowed(id))).await
 }
 
 /// The tenant's audit log.
 pub async fn audit(env: &Env, name: &str, query: PageQuery) -> Result<Page<AuditItem>, Denial> {
-    tenant(env, name, &TenantCall::Audit(query)).await
+    tenant(env, name, TenantCall::Audit(query)).await
 }
 
-async fn tenant<T: DeserializeOwned>(env: &Env, name: &str, tenant_call: &TenantCall) -> Result<T, Denial> {
-    call(env, "TENANT", name, tenant_call).await
+async fn tenant<T: DeserializeOwned>(env: &Env, name: &str, tenant_call: TenantCall<'_>) -> Result<T, Denial> {
+    call(env, "TENANT", name, &TenantRequest { tenant: Cow::Borrowed(name), call: tenant_call }).await
 }
 
 /// One call to one object.

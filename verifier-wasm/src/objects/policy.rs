@@ -7,9 +7,11 @@ use verifier::encoding::{hex, sha256};
 use verifier::registry::PageQuery;
 use verifier::registry::page::{Paging, decimal_cursor};
 use verifier::{Denial, UnixTime};
-use worker::{DurableObject, Env, Request, Response, SqlStorage, State, durable_object};
+use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
+use super::schema;
 use super::shell::{Answer, Fault, decode, encode, transaction};
+use super::sql::{Row, Sql, row_number};
 use crate::platform::clock;
 
 /// Applied policies remembered in the audit log.
@@ -85,7 +87,7 @@ impl DurableObject for Policy {
         };
         let now = clock::now();
         let text = transaction(&self.state.storage(), |sql| {
-            prepare(sql)?;
+            schema::migrate(sql, schema::POLICY)?;
             answer(sql, &call, now)
         });
         match text {
@@ -95,7 +97,7 @@ impl DurableObject for Policy {
     }
 }
 
-fn answer(sql: &SqlStorage, call: &Call, now: UnixTime) -> Result<String, Fault> {
+fn answer(sql: &dyn Sql, call: &Call, now: UnixTime) -> Result<String, Fault> {
     Ok(match call {
         Call::Read(etag) => serde_json::to_string(&Answer::Ok(read(sql, etag.as_deref())?)),
         Call::Write(write) => serde_json::to_string(&Answer::from(store(sql, write, now)?)),
@@ -104,29 +106,13 @@ fn answer(sql: &SqlStorage, call: &Call, now: UnixTime) -> Result<String, Fault>
     }?)
 }
 
-fn prepare(sql: &SqlStorage) -> Result<(), Fault> {
-    sql.exec(
-        "CREATE TABLE IF NOT EXISTS policy (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL, etag TEXT NOT NULL, document TEXT NOT NULL);
-         CREATE TABLE IF NOT EXISTS tenants (id TEXT PRIMARY KEY) WITHOUT ROWID;
-         CREATE TABLE IF NOT EXISTS audit (id INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL);",
-        None,
-    )?;
-    Ok(())
+fn current(sql: &dyn Sql) -> Result<Option<StoredPolicy>, Fault> {
+    let mut rows = sql.query("SELECT document, etag, version FROM policy", &[])?;
+    let Some(row) = rows.first_mut() else { return Ok(None) };
+    Ok(Some(StoredPolicy { document: row.text()?, etag: row.text()?, version: row.number()? }))
 }
 
-#[derive(Deserialize)]
-struct Row {
-    version: u64,
-    etag: String,
-    document: String,
-}
-
-fn current(sql: &SqlStorage) -> Result<Option<StoredPolicy>, Fault> {
-    let rows: Vec<Row> = sql.exec("SELECT version, etag, document FROM policy", None)?.to_array()?;
-    Ok(rows.into_iter().next().map(|Row { version, etag, document }| StoredPolicy { document, etag, version }))
-}
-
-fn read(sql: &SqlStorage, known: Option<&str>) -> Result<PolicyRead, Fault> {
+fn read(sql: &dyn Sql, known: Option<&str>) -> Result<PolicyRead, Fault> {
     Ok(match current(sql)? {
         None => PolicyRead::Absent,
         Some(stored) if known == Some(stored.etag.as_str()) => PolicyRead::Unchanged,
@@ -134,7 +120,7 @@ fn read(sql: &SqlStorage, known: Option<&str>) -> Result<PolicyRead, Fault> {
     })
 }
 
-fn store(sql: &SqlStorage, write: &PolicyWrite, now: UnixTime) -> Result<Result<StoredPolicy, Denial>, Fault> {
+fn store(sql: &dyn Sql, write: &PolicyWrite, now: UnixTime) -> Result<Result<StoredPolicy, Denial>, Fault> {
     let current = current(sql)?;
     if let Err(denial) = precondition(write.if_match.as_deref(), current.as_ref()) {
         record(sql, write, Some(denial.code), now)?;
@@ -143,12 +129,12 @@ fn store(sql: &SqlStorage, write: &PolicyWrite, now: UnixTime) -> Result<Result<
     let version = current.map_or(1, |stored| stored.version.saturating_add(1));
     let digest: String = hex(&sha256(write.document.as_bytes())).chars().take(16).collect();
     let stored = StoredPolicy { document: write.document.clone(), etag: format!("\"{version}-{digest}\""), version };
-    sql.exec(
+    sql.query(
         "INSERT OR REPLACE INTO policy (one, version, etag, document) VALUES (1, ?, ?, ?)",
-        vec![i64::try_from(version)?.into(), stored.etag.clone().into(), stored.document.clone().into()],
+        &[row_number(version).into(), (&stored.etag).into(), (&stored.document).into()],
     )?;
     for tenant in &write.tenants {
-        sql.exec("INSERT OR IGNORE INTO tenants (id) VALUES (?)", vec![tenant.clone().into()])?;
+        sql.query("INSERT OR IGNORE INTO tenants (id) VALUES (?)", &[tenant.into()])?;
     }
     record(sql, write, None, now)?;
     Ok(Ok(stored))
@@ -174,7 +160,7 @@ fn precondition(if_match: Option<&str>, current: Option<&StoredPolicy>) -> Resul
     }
 }
 
-fn record(sql: &SqlStorage, write: &PolicyWrite, code: Option<Code>, now: UnixTime) -> Result<(), Fault> {
+fn record(sql: &dyn Sql, write: &PolicyWrite, code: Option<Code>, now: UnixTime) -> Result<(), Fault> {
     let event = AuditItem {
         id: 0,
         time: now.to_rfc3339(),
@@ -189,42 +175,108 @@ fn record(sql: &SqlStorage, write: &PolicyWrite, code: Option<Code>, now: UnixTi
         actor: Some(write.actor.clone()),
         request_id: write.request_id.clone(),
     };
-    sql.exec("INSERT INTO audit (event) VALUES (?)", vec![serde_json::to_string(&event)?.into()])?;
-    sql.exec("DELETE FROM audit WHERE id <= (SELECT MAX(id) FROM audit) - ?", vec![AUDIT_ROWS.into()])?;
+    let event = serde_json::to_string(&event)?;
+    sql.query("INSERT INTO audit (event) VALUES (?)", &[(&event).into()])?;
+    sql.query("DELETE FROM audit WHERE id <= (SELECT MAX(id) FROM audit) - ?", &[AUDIT_ROWS.into()])?;
     Ok(())
 }
 
-fn knows(sql: &SqlStorage, tenant: &str) -> Result<bool, Fault> {
-    let rows: Vec<serde_json::Value> =
-        sql.exec("SELECT 1 AS one FROM tenants WHERE id = ?", vec![tenant.into()])?.to_array()?;
-    Ok(!rows.is_empty())
+fn knows(sql: &dyn Sql, tenant: &str) -> Result<bool, Fault> {
+    Ok(!sql.query("SELECT 1 FROM tenants WHERE id = ?", &[tenant.into()])?.is_empty())
 }
 
-#[derive(Deserialize)]
-struct AuditRow {
-    id: u64,
-    event: String,
-}
-
-fn audit(sql: &SqlStorage, query: &PageQuery) -> Result<Result<Page<AuditItem>, Denial>, Fault> {
-    let paging = match Paging::new(query) {
-        Ok(paging) => paging,
+fn audit(sql: &dyn Sql, query: &PageQuery) -> Result<Result<Page<AuditItem>, Denial>, Fault> {
+    let checked =
+        Paging::new(query).and_then(|paging| Ok((paging, paging.cursor.map(decimal_cursor).transpose()?)));
+    let (paging, before) = match checked {
+        Ok(checked) => checked,
         Err(denial) => return Ok(Err(denial)),
     };
-    let before = match paging.cursor.map(decimal_cursor).transpose() {
-        Ok(before) => before,
-        Err(denial) => return Ok(Err(denial)),
-    };
-    let before = before.and_then(|id| i64::try_from(id).ok()).unwrap_or(i64::from(u32::MAX));
-    let rows: Vec<AuditRow> = sql
-        .exec(
-            "SELECT id, event FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
-            vec![before.into(), i64::from(paging.fetch()).into()],
-        )?
-        .to_array()?;
-    let events: Result<Vec<AuditItem>, serde_json::Error> = rows
+    let rows = sql.query(
+        "SELECT id, event FROM audit WHERE id < ? ORDER BY id DESC LIMIT ?",
+        &[before.map_or(i64::MAX, row_number).into(), paging.fetch().into()],
+    )?;
+    let events: Result<Vec<AuditItem>, Fault> = rows
         .into_iter()
-        .map(|row| serde_json::from_str::<AuditItem>(&row.event).map(|event| AuditItem { id: row.id, ..event }))
+        .map(|mut row: Row| {
+            let id = row.number()?;
+            Ok(AuditItem { id, ..serde_json::from_str(&row.text()?)? })
+        })
         .collect();
     Ok(Ok(paging.page(events?, |event| event.id.to_string(), |event| event)))
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    const NOW: UnixTime = UnixTime::from_secs(1_790_000_000);
+
+    fn database() -> Connection {
+        let sql = Connection::open_in_memory().unwrap();
+        schema::migrate(&sql, schema::POLICY).unwrap();
+        sql
+    }
+
+    fn write(document: &str, tenants: &[&str], if_match: Option<&str>) -> PolicyWrite {
+        PolicyWrite {
+            document: document.to_owned(),
+            tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
+            if_match: if_match.map(str::to_owned),
+            actor: "0a1b2c3d".to_owned(),
+            request_id: "r".to_owned(),
+        }
+    }
+
+    fn apply(sql: &Connection, document: &str, tenants: &[&str], if_match: Option<&str>) -> Result<StoredPolicy, Code> {
+        store(sql, &write(document, tenants, if_match), NOW).unwrap().map_err(|denial| denial.code)
+    }
+
+    #[test]
+    fn compare_and_set() {
+        let sql = database();
+        assert!(matches!(read(&sql, None).unwrap(), PolicyRead::Absent));
+        assert_eq!(apply(&sql, "{}", &[], Some("\"1\"")), Err(Code::EtagMismatch));
+        let first = apply(&sql, "{\"a\":1}", &["acme"], None).unwrap();
+        assert_eq!(first.version, 1);
+        assert_eq!(apply(&sql, "{}", &[], None), Err(Code::EtagRequired));
+        let second = apply(&sql, "{\"a\":2}", &["other"], Some(&first.etag)).unwrap();
+        assert_eq!((second.version, second.etag == first.etag), (2, false));
+        assert_eq!(apply(&sql, "{}", &[], Some(&first.etag)), Err(Code::EtagMismatch));
+        // Nor does an old document come back under its old tag.
+        let third = apply(&sql, "{\"a\":1}", &["acme"], Some("\"x\", *")).unwrap();
+        assert_ne!(third.etag, first.etag);
+        assert!(matches!(read(&sql, Some(&third.etag)).unwrap(), PolicyRead::Unchanged));
+        let PolicyRead::Document(stored) = read(&sql, Some(&second.etag)).unwrap() else { panic!() };
+        assert_eq!(stored, third);
+    }
+
+    #[test]
+    fn every_tenant_ever_named_is_known() {
+        let sql = database();
+        let first = apply(&sql, "{}", &["acme"], None).unwrap();
+        apply(&sql, "{}", &["other"], Some(&first.etag)).unwrap();
+        assert!(knows(&sql, "acme").unwrap() && knows(&sql, "other").unwrap());
+        assert!(!knows(&sql, "nobody").unwrap());
+    }
+
+    #[test]
+    fn audit_tells_who_applied_newest_first_and_keeps_a_bounded_number() {
+        let sql = database();
+        apply(&sql, "{}", &[], None).unwrap();
+        apply(&sql, "{}", &[], None).unwrap_err();
+        let query = PageQuery { limit: Some(1), cursor: None };
+        let page = audit(&sql, &query).unwrap().unwrap();
+        assert_eq!((page.items[0].outcome, page.items[0].code), (Decision::Deny, Some(Code::EtagRequired)));
+        assert_eq!(page.items[0].actor.as_deref(), Some("0a1b2c3d"));
+        let rest = audit(&sql, &PageQuery { limit: None, cursor: page.next }).unwrap().unwrap();
+        assert_eq!((rest.items.len(), rest.items[0].outcome, rest.next), (1, Decision::Allow, None));
+        for _ in 0..AUDIT_ROWS {
+            record(&sql, &write("", &[], None), None, NOW).unwrap();
+        }
+        let rows = sql.query("SELECT COUNT(*) FROM audit", &[]).unwrap().remove(0).integer().unwrap();
+        assert_eq!(rows, AUDIT_ROWS);
+    }
 }

@@ -3,10 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 use verifier::UnixTime;
+use verifier::issuance::{CrlDraft, CrlEntry, Serial};
 use verifier::registry::{CRL_PERIOD_SECS, Revocation as Entry, RevocationReason};
-use worker::{DurableObject, Env, Request, Response, SqlStorage, State, durable_object};
+use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
+use super::schema;
 use super::shell::{Answer, Fault, decode, encode, transaction};
+use super::sql::{Row, Sql, unreadable};
 use crate::platform::clock;
 
 /// What is asked.
@@ -20,12 +23,23 @@ pub enum Call {
 }
 
 /// Contents of a CRL.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevocationList {
     /// CRL number: greater than that of every list before.
     pub number: u64,
     /// Entries in order of serial.
     pub entries: Vec<Entry>,
+}
+
+impl RevocationList {
+    /// The list to be signed, of `now`. An entry whose serial cannot be read was never a certificate's.
+    pub fn draft(&self, now: UnixTime) -> CrlDraft {
+        let entries = self.entries.iter().filter_map(|entry| {
+            let serial = Serial::from_hex(&entry.serial)?;
+            Some(CrlEntry { serial, revoked_at: entry.revoked_at, reason: entry.reason })
+        });
+        CrlDraft::new(self.number, now, entries.collect())
+    }
 }
 
 /// The object.
@@ -48,77 +62,91 @@ impl DurableObject for Revocation {
         let storage = self.state.storage();
         match call {
             Call::Add(entries) => encode(transaction(&storage, |sql| {
-                prepare(sql)?;
-                add(sql, &entries)?;
-                Ok(Answer::Ok(()))
+                schema::migrate(sql, schema::REVOCATION)?;
+                Ok(Answer::Ok(add(sql, &entries)?))
             })),
             Call::List => encode(transaction(&storage, |sql| {
-                prepare(sql)?;
+                schema::migrate(sql, schema::REVOCATION)?;
                 Ok(Answer::Ok(list(sql, now)?))
             })),
         }
     }
 }
 
-fn prepare(sql: &SqlStorage) -> Result<(), Fault> {
-    sql.exec(
-        "CREATE TABLE IF NOT EXISTS revoked (serial TEXT PRIMARY KEY, revoked_at INTEGER NOT NULL, reason INTEGER NOT NULL, not_after INTEGER NOT NULL) WITHOUT ROWID;
-         CREATE TABLE IF NOT EXISTS number (one INTEGER PRIMARY KEY CHECK (one = 1), value INTEGER NOT NULL);",
-        None,
-    )?;
-    Ok(())
-}
-
-fn add(sql: &SqlStorage, entries: &[Entry]) -> Result<(), Fault> {
+fn add(sql: &dyn Sql, entries: &[Entry]) -> Result<(), Fault> {
     for entry in entries {
-        sql.exec(
+        sql.query(
             "INSERT OR IGNORE INTO revoked (serial, revoked_at, reason, not_after) VALUES (?, ?, ?, ?)",
-            vec![
-                entry.serial.clone().into(),
-                entry.revoked_at.secs().into(),
+            &[
+                (&entry.serial).into(),
+                entry.revoked_at.into(),
                 i64::from(entry.reason.code()).into(),
-                entry.not_after.secs().into(),
+                entry.not_after.into(),
             ],
         )?;
     }
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Number {
-    value: u64,
-}
-
-#[derive(Deserialize)]
-struct Row {
-    serial: String,
-    revoked_at: i64,
-    reason: u8,
-    not_after: i64,
-}
-
-fn list(sql: &SqlStorage, now: UnixTime) -> Result<RevocationList, Fault> {
+fn list(sql: &dyn Sql, now: UnixTime) -> Result<RevocationList, Fault> {
     // An entry stays on at least one CRL after its certificate has ended (RFC 5280 section 3.3).
     let horizon = now.plus(CRL_PERIOD_SECS.saturating_neg());
-    sql.exec("DELETE FROM revoked WHERE not_after < ?", vec![horizon.secs().into()])?;
-    let number: Number = sql
-        .exec(
-            "INSERT INTO number (one, value) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET value = value + 1 RETURNING value",
-            None,
-        )?
-        .one()?;
-    let rows: Vec<Row> =
-        sql.exec("SELECT serial, revoked_at, reason, not_after FROM revoked ORDER BY serial", None)?.to_array()?;
+    sql.query("DELETE FROM revoked WHERE not_after < ?", &[horizon.into()])?;
+    sql.query("INSERT INTO number (one, value) VALUES (1, 1) ON CONFLICT (one) DO UPDATE SET value = value + 1", &[])?;
+    let number = sql.query("SELECT value FROM number", &[])?.first_mut().map(Row::number).transpose()?;
+    let rows = sql.query("SELECT serial, revoked_at, reason, not_after FROM revoked ORDER BY serial", &[])?;
     let entries: Result<Vec<Entry>, Fault> = rows
         .into_iter()
-        .map(|row| {
+        .map(|mut row| {
             Ok(Entry {
-                serial: row.serial,
-                revoked_at: UnixTime::from_secs(row.revoked_at),
-                reason: RevocationReason::from_code(row.reason).ok_or("stored reason code")?,
-                not_after: UnixTime::from_secs(row.not_after),
+                serial: row.text()?,
+                revoked_at: row.time()?,
+                reason: RevocationReason::from_code(row.number()?).ok_or_else(|| unreadable("a CRLReason"))?,
+                not_after: row.time()?,
             })
         })
         .collect();
-    Ok(RevocationList { number: number.value, entries: entries? })
+    Ok(RevocationList { number: number.unwrap_or_default(), entries: entries? })
+}
+
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    const NOW: UnixTime = UnixTime::from_secs(1_790_000_000);
+
+    fn database() -> Connection {
+        let sql = Connection::open_in_memory().unwrap();
+        schema::migrate(&sql, schema::REVOCATION).unwrap();
+        sql
+    }
+
+    fn entry(digit: char, reason: RevocationReason) -> Entry {
+        Entry { serial: digit.to_string().repeat(32), revoked_at: NOW, reason, not_after: NOW.plus(3_600) }
+    }
+
+    #[test]
+    fn a_serial_is_listed_once_and_the_first_entry_counts() {
+        let sql = database();
+        let banned = entry('5', RevocationReason::PrivilegeWithdrawn);
+        add(&sql, &[banned.clone(), entry('4', RevocationReason::KeyCompromise)]).unwrap();
+        add(&sql, &[Entry { revoked_at: NOW.plus(9), ..entry('5', RevocationReason::KeyCompromise) }]).unwrap();
+        let listed = list(&sql, NOW).unwrap();
+        assert_eq!(listed.entries, [entry('4', RevocationReason::KeyCompromise), banned]);
+        let draft = listed.draft(NOW);
+        assert_eq!((draft.number, draft.entries.len(), draft.this_update), (1, 2, NOW));
+    }
+
+    #[test]
+    fn numbers_grow_and_ended_entries_stay_for_one_more_period() {
+        let sql = database();
+        add(&sql, &[entry('4', RevocationReason::CessationOfOperation)]).unwrap();
+        let numbers: Vec<u64> = (0..3).map(|_| list(&sql, NOW).unwrap().number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        let ended = NOW.plus(3_600);
+        assert_eq!(list(&sql, ended.plus(CRL_PERIOD_SECS)).unwrap().entries.len(), 1);
+        assert_eq!(list(&sql, ended.plus(CRL_PERIOD_SECS + 1)).unwrap().entries.len(), 0);
+    }
 }

@@ -9,7 +9,6 @@ use wasm_bindgen::{JsCast as _, JsValue};
 use worker::{Request, Response, SqlStorage, Storage};
 
 mod binding {
-    #![expect(unsafe_code, missing_docs, reason = "written by the wasm_bindgen macro")]
     use wasm_bindgen::prelude::*;
 
     #[wasm_bindgen]
@@ -29,6 +28,7 @@ mod binding {
 #[derive(Debug)]
 pub struct Fault(pub String);
 
+// Any error of the layers below: all of them end in the log.
 impl<E: Display> From<E> for Fault {
     fn from(error: E) -> Self {
         Self(error.to_string())
@@ -65,7 +65,7 @@ impl<T> From<Answer<T>> for Result<T, Denial> {
 
 /// Runs `work` in one storage transaction: committed on `Ok`, a refusal included; rolled back on a fault.
 ///
-/// Plain `sql.exec` calls keep their rows when the handler fails later; inside `transactionSync` they do not.
+/// `worker` does not bind `transactionSync`. It is needed: plain `sql.exec` calls keep their rows when the handler fails later; inside `transactionSync` they do not.
 pub fn transaction<T>(storage: &Storage, work: impl FnOnce(&SqlStorage) -> Result<T, Fault>) -> Result<T, Fault> {
     let sql = storage.sql();
     let mut work = Some(work);
@@ -97,9 +97,14 @@ pub async fn decode<T: DeserializeOwned>(request: &mut Request) -> Result<T, Fau
 pub fn encode<T: Serialize>(answer: Result<T, Fault>) -> worker::Result<Response> {
     match answer.and_then(|answer| Ok(serde_json::to_string(&answer)?)) {
         Ok(text) => Response::ok(text),
-        Err(Fault(cause)) => {
-            worker::console_error!("{}", serde_json::json!({ "event": "object_fault", "cause": cause }));
+        Err(fault) => {
+            report(&fault);
             Response::error("", 500)
         }
     }
+}
+
+/// One line in the log.
+pub fn report(Fault(cause): &Fault) {
+    worker::console_error!("{}", serde_json::json!({ "event": "object_fault", "cause": cause }));
 }

@@ -17,7 +17,6 @@ use super::js;
 const IMPORTED_KEYS: usize = 512;
 
 mod binding {
-    #![expect(unsafe_code, missing_docs, reason = "written by the wasm_bindgen macro")]
     use js_sys::{Array, Uint8Array};
     use wasm_bindgen::prelude::*;
 
@@ -121,7 +120,7 @@ impl SignatureVerifier for WebCrypto {
         signature: &[u8],
     ) -> Result<bool, BackendError> {
         let parameters = parameters(algorithm);
-        let slot = (key.thumbprint(), algorithm);
+        let slot = (*key.thumbprint(), algorithm);
         let known = IMPORTED.with_borrow(|keys| keys.get(&slot).cloned());
         let crypto_key = if let Some(crypto_key) = known {
             crypto_key

@@ -9,7 +9,7 @@ use crate::isolate;
 use crate::objects::client;
 use crate::platform::clock;
 use crate::problem::Refusal;
-use verifier::issuance::{CrlDraft, SignedCrl};
+use verifier::issuance::{CrlDraft, CrlEntry, Serial, SignedCrl};
 
 /// `application/pem-certificate-chain` (RFC 8555 section 9.1).
 const PEM_CHAIN: &str = "application/pem-certificate-chain";
@@ -50,6 +50,10 @@ pub async fn crl_pem(call: &Call<'_>) -> Result<Response, Refusal> {
 async fn current(call: &Call<'_>) -> Result<SignedCrl, Refusal> {
     let authority = isolate::authority(call.env).await?;
     let list = client::revocations(call.env).await?;
-    let draft = CrlDraft::new(list.number, clock::now(), list.entries);
+    let entries = list.entries.iter().filter_map(|entry| {
+        let serial = Serial::from_hex(&entry.serial)?;
+        Some(CrlEntry { serial, revoked_at: entry.revoked_at, reason: entry.reason })
+    });
+    let draft = CrlDraft::new(list.number, clock::now(), entries.collect());
     Ok(draft.sign(authority.ca.issuing(), &authority.key).await.map_err(|error| internal(&error))?)
 }

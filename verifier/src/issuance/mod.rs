@@ -22,3 +22,8 @@ pub use csr::{UnverifiedCsr, VerifiedCsr};
 pub use issuing_ca::{CaCertificate, CaError, IssuingCa};
 pub use profile::{IssuedCertificate, issue, spiffe_id};
 pub use serial::Serial;
+
+/// DER inside a PKCS#8 PEM (`PRIVATE KEY`), or `None`. Whoever holds it wipes it.
+pub fn private_key_der(text: &str) -> Option<Vec<u8>> {
+    pem::decode_one("PRIVATE KEY", text)
+}
