@@ -418,6 +418,19 @@ fn text_that_is_no_certificate() {
     assert_eq!(denial.code, Code::MalformedRequest);
 }
 
+#[test]
+fn every_cut_and_a_flipped_bit_in_every_octet_are_refused() {
+    let scene = Scene::new("EC:P-256");
+    let attempt = |der: &[u8]| scene.try_with(None, edge(&rfc9440(der)).as_ref());
+    attempt(&scene.certificate).unwrap();
+    for index in 0..scene.certificate.len() {
+        assert!(attempt(&scene.certificate[..index]).is_err(), "cut at {index}");
+        let mut flipped = scene.certificate.clone();
+        flipped[index] ^= 1 << (index % 8);
+        assert!(attempt(&flipped).is_err(), "octet {index}");
+    }
+}
+
 /// RFC 9440 text of a certificate.
 fn rfc9440(der: &[u8]) -> String {
     use base64::Engine as _;

@@ -71,15 +71,19 @@ pub struct Authority {
 
 impl Authority {
     pub fn new(name: &str) -> Self {
+        Self::made_at(name, NOW)
+    }
+
+    pub fn made_at(name: &str, now: UnixTime) -> Self {
         let root_key = Key::new(&format!("{name} root"));
         let issuing_key = Key::new(&format!("{name} issuing"));
         block_on(async {
-            let root = ca::root("Example Inc", &root_key.public(), &root_key, NOW, &Repeatable("root")).await.unwrap();
+            let root = ca::root("Example Inc", &root_key.public(), &root_key, now, &Repeatable("root")).await.unwrap();
             let issuing =
-                ca::issuing("Example Inc", &root, &root_key, &issuing_key.public(), NOW, &Repeatable("issuing"))
+                ca::issuing("Example Inc", &root, &root_key, &issuing_key.public(), now, &Repeatable("issuing"))
                     .await
                     .unwrap();
-            let root_crl = ca::root_crl(&root, &root_key, &issuing, Vec::new(), NOW).await.unwrap();
+            let root_crl = ca::root_crl(&root, &root_key, &issuing, Vec::new(), now).await.unwrap();
             let ca = IssuingCa::from_pem(&issuing.to_pem(), &root.to_pem()).unwrap();
             Self { root_key, root, issuing_key, issuing, root_crl, ca }
         })
