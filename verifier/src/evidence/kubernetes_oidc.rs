@@ -21,7 +21,7 @@ use self::claims::{Audience, Claims, Kubernetes};
 pub use self::issuer::{EksIssuer, GkeIssuer, parse_eks_issuer, parse_gke_issuer};
 use super::identity::{EvidenceUse, KubernetesPrincipal, Principal, VerifiedIdentity};
 use crate::appraisal::OidcSettings;
-use crate::appraisal::policy::{KeySource, TrustedIssuer};
+use crate::appraisal::policy::{DEFAULT_TOKEN_LIFETIME, KeySource, TrustedIssuer};
 use crate::checks::Check;
 use crate::encoding::{hex, sha256, shown};
 use crate::jose::jwk::SelectError;
@@ -35,8 +35,6 @@ use crate::{Denial, UnixTime};
 pub const LEEWAY: i64 = 30;
 /// How long after its end a token is remembered, seconds: longer than the leeway (CHECKS K7).
 const REMEMBERED: i64 = 90;
-/// Longest `exp` − `iat` for issuers reached through a wildcard, seconds.
-pub const DEFAULT_TOKEN_LIFETIME: i64 = 3_600;
 /// Ends the detail of `issuer_unknown` where the policy names no EKS issuer (CHECKS K3).
 const EKS_HINT: &str = "On EKS, use aws-sts, or name the issuer in the policy.";
 

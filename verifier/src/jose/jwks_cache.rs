@@ -410,3 +410,357 @@ pub fn fresh_for(cache_control: Option<&str>) -> i64 {
     }
     max_age.unwrap_or(MIN_FRESH).clamp(MIN_FRESH, MAX_FRESH)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const T0: UnixTime = UnixTime::from_secs(1_790_000_000);
+    const N: &str = "j1JU_1oe2MejnoJRitw6ThvIDHys72jvlXgE3FCinBxzTSGB0Q8HZTsi3ZbyRoDJCuQgichBxNiw3RspVT_oHymIGeZYQl2xqzPj9V7sJsl8SQKTPjyFkQ-P15pNDsNWG58dSwEtup7K1Hlw7OGXgg7iITdxB4hur7u5ZWERVMi5ESOscaoWBqZRebyv-1XvZBmzp4Qlkm8uoEoYhYulFHOoeUa0DTWxvnpV0XhzMC7LZqQbuHE0tSW21eTdZWDftW_p57HsvM0T9uW_qHt2Es17LJomN6IdusnjC9UDXsj-iVUQKf3_sHKyKROsVqXLVa6vVtj2YojgKJfr7DLGIw";
+
+    fn text(kids: &[&str]) -> String {
+        let keys: Vec<String> =
+            kids.iter().map(|kid| format!(r#"{{"kty":"RSA","kid":"{kid}","n":"{N}","e":"AQAB"}}"#)).collect();
+        format!(r#"{{"keys":[{}]}}"#, keys.join(","))
+    }
+
+    fn set(kids: &[&str]) -> Rc<JwkSet> {
+        Rc::new(JwkSet::parse(text(kids).as_bytes()).unwrap())
+    }
+
+    fn fetched(kids: &[&str], fresh_for: i64) -> Fetched {
+        Fetched::Set { set: set(kids), fresh_for }
+    }
+
+    fn named() -> KeySetRef<'static> {
+        KeySetRef { issuer: "https://issuer", origin: Origin::Named { jwks_uri: "https://issuer/jwks" } }
+    }
+
+    fn wildcard(issuer: &str) -> KeySetRef<'_> {
+        KeySetRef { issuer, origin: Origin::Wildcard { project: "acme", jwks_uri: format!("{issuer}/jwks") } }
+    }
+
+    fn warm(kids: &[&str], fresh_for: i64) -> JwksCache {
+        let mut cache = JwksCache::default();
+        assert_eq!(cache.decide(T0, &named(), Some(kids[0])), Decision::Fetch);
+        assert!(cache.record(T0, &named(), Some(kids[0]), fetched(kids, fresh_for)).is_ok());
+        cache
+    }
+
+    const fn unavailable(retry_after: u32) -> NoKeys {
+        NoKeys::Unavailable { retry_after }
+    }
+
+    #[test]
+    fn k8_a_set_is_fresh_for_its_time_and_not_a_second_longer() {
+        let mut cache = warm(&["a"], 600);
+        assert_eq!(cache.decide(T0.plus(599), &named(), Some("a")), Decision::Use(set(&["a"])));
+        assert_eq!(cache.decide(T0.plus(600), &named(), Some("a")), Decision::Fetch);
+        // The key left the set: it stops working with the fetch that says so.
+        assert_eq!(cache.record(T0.plus(600), &named(), Some("a"), fetched(&["b"], 600)), Ok(set(&["b"])));
+        assert_eq!(cache.decide(T0.plus(601), &named(), Some("a")), Decision::Use(set(&["b"])));
+        assert!(!set(&["b"]).has(Some("a")));
+    }
+
+    #[test]
+    fn k8_freshness_is_clamped_wherever_it_comes_from() {
+        for (given, used) in [(i64::MIN, 300), (0, 300), (300, 300), (3_600, 3_600), (i64::MAX, 3_600)] {
+            let mut cache = warm(&["a"], given);
+            assert!(matches!(cache.decide(T0.plus(used - 1), &named(), Some("a")), Decision::Use(_)), "{given}");
+            assert_eq!(cache.decide(T0.plus(used), &named(), Some("a")), Decision::Fetch, "{given}");
+            let mut cache = JwksCache::default();
+            let theirs = (JwkSet::parse(text(&["a"]).as_bytes()).unwrap(), T0, given);
+            assert!(cache.adopt(T0, &named(), Some("a"), theirs).is_some());
+            assert_eq!(cache.decide(T0.plus(used), &named(), Some("a")), Decision::Fetch, "{given}");
+        }
+    }
+
+    #[test]
+    fn k8_cache_control() {
+        for (header, seconds) in [
+            (None, 300),
+            (Some(""), 300),
+            (Some("public"), 300),
+            (Some("max-age=0"), 300),
+            (Some("max-age=299"), 300),
+            (Some("max-age=301"), 301),
+            (Some("public, max-age=3600, must-revalidate"), 3_600),
+            (Some("MAX-AGE=900"), 900),
+            (Some("max-age=900,max-age=3000"), 900),
+            (Some("max-age=86400"), 3_600),
+            (Some("max-age=99999999999999999999999"), 3_600),
+            (Some("max-age=-5"), 300),
+            (Some("max-age="), 300),
+            (Some("max-age=\"900\""), 300),
+            (Some("s-maxage=900"), 300),
+            (Some("max-age=900, no-store"), 300),
+            (Some("no-cache, max-age=900"), 300),
+        ] {
+            assert_eq!(fresh_for(header), seconds, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn k8_the_last_good_set_serves_for_a_day_while_fetches_fail() {
+        let mut cache = warm(&["a"], 300);
+        let mut now = T0.plus(300);
+        while now.since(T0) < MAX_STALE {
+            assert_eq!(cache.decide(now, &named(), Some("a")), Decision::Fetch, "{}", now.since(T0));
+            assert_eq!(cache.record(now, &named(), Some("a"), Fetched::Failed), Ok(set(&["a"])));
+            // In between it serves without a fetch.
+            assert_eq!(cache.decide(now.plus(29), &named(), Some("a")), Decision::Use(set(&["a"])));
+            now = now.plus(900);
+        }
+        let end = T0.plus(MAX_STALE);
+        assert_eq!(cache.decide(end, &named(), Some("a")), Decision::Fetch);
+        assert_eq!(cache.record(end, &named(), Some("a"), Fetched::Failed), Err(unavailable(5)));
+        // Also a pause that began before the end does not carry the set over it.
+        let mut cache = warm(&["a"], 300);
+        let _ = cache.record(end.plus(-5), &named(), Some("a"), Fetched::Failed);
+        assert!(matches!(cache.decide(end.plus(-1), &named(), Some("a")), Decision::Use(_)));
+        assert_eq!(cache.decide(end, &named(), Some("a")), Decision::Fetch);
+    }
+
+    #[test]
+    fn k8_without_a_set_failures_are_a_retry_and_pause_shortly() {
+        let mut cache = JwksCache::default();
+        assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Fetch);
+        for outcome in [Fetched::Failed, Fetched::Gone] {
+            assert_eq!(cache.record(T0, &named(), Some("a"), outcome), Err(unavailable(5)));
+        }
+        assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Refuse(unavailable(1)));
+        assert_eq!(cache.decide(T0.plus(1), &named(), Some("a")), Decision::Fetch);
+        assert!(cache.record(T0.plus(1), &named(), Some("a"), fetched(&["a"], 300)).is_ok());
+        assert!(matches!(cache.decide(T0.plus(1), &named(), Some("a")), Decision::Use(_)));
+    }
+
+    #[test]
+    fn k9_a_flood_of_unknown_kids_causes_one_fetch() {
+        // Cold: the fetch that finds no such key is the one.
+        let mut cache = JwksCache::default();
+        let mut fetches = 0;
+        for n in 0..1_000 {
+            let (now, kid) = (T0.plus(n % 30), format!("random-{n}"));
+            if cache.decide(now, &named(), Some(&kid)) == Decision::Fetch {
+                fetches += 1;
+                assert!(cache.record(now, &named(), Some(&kid), fetched(&["a"], 300)).is_ok());
+            }
+        }
+        assert_eq!(fetches, 1);
+        // Warm, all at once: the second does not wait for the first.
+        let mut cache = warm(&["a"], 3_600);
+        let fetches =
+            (0..1_000).filter(|n| cache.decide(T0.plus(5), &named(), Some(&n.to_string())) == Decision::Fetch);
+        assert_eq!(fetches.count(), 1);
+        assert!(matches!(cache.decide(T0.plus(34), &named(), Some("b")), Decision::Use(_)));
+        assert_eq!(cache.decide(T0.plus(35), &named(), Some("b")), Decision::Fetch);
+        // Known kids are served all the while.
+        assert!(matches!(cache.decide(T0.plus(5), &named(), Some("a")), Decision::Use(_)));
+    }
+
+    #[test]
+    fn k9_a_rotated_key_is_found_at_once() {
+        let mut cache = warm(&["a"], 3_600);
+        assert_eq!(cache.decide(T0.plus(2), &named(), Some("b")), Decision::Fetch);
+        assert_eq!(cache.record(T0.plus(2), &named(), Some("b"), fetched(&["a", "b"], 3_600)), Ok(set(&["a", "b"])));
+        assert_eq!(cache.decide(T0.plus(3), &named(), Some("b")), Decision::Use(set(&["a", "b"])));
+    }
+
+    #[test]
+    fn k9_failed_refetches_count_and_are_no_refusal() {
+        let mut cache = warm(&["a"], 3_600);
+        assert_eq!(cache.decide(T0.plus(5), &named(), Some("b")), Decision::Fetch);
+        assert_eq!(cache.record(T0.plus(5), &named(), Some("b"), Fetched::Failed), Err(unavailable(30)));
+        for n in 5..35 {
+            let wait = u32::try_from(35 - n).unwrap();
+            assert_eq!(cache.decide(T0.plus(n), &named(), Some("b")), Decision::Refuse(unavailable(wait)));
+            assert!(matches!(cache.decide(T0.plus(n), &named(), Some("a")), Decision::Use(_)));
+        }
+        assert_eq!(cache.decide(T0.plus(35), &named(), Some("b")), Decision::Fetch);
+    }
+
+    #[test]
+    fn k9_tokens_without_kid_cause_no_refetch() {
+        let mut cache = warm(&["a", "b"], 3_600);
+        assert!(matches!(cache.decide(T0.plus(100), &named(), None), Decision::Use(_)));
+    }
+
+    #[test]
+    fn k9_a_wildcards_unknown_cluster_is_refused_for_five_minutes() {
+        for issuer in ["https://gke/1", "https://gke/2"] {
+            let mut cache = JwksCache::default();
+            let wanted = wildcard(issuer);
+            assert_eq!(cache.decide(T0, &wanted, Some("a")), Decision::Fetch);
+            assert_eq!(cache.permit(T0, &wanted), Ok(()));
+            assert_eq!(cache.record(T0, &wanted, Some("a"), Fetched::Gone), Err(NoKeys::Gone));
+            assert_eq!(cache.decide(T0.plus(299), &wanted, Some("a")), Decision::Refuse(NoKeys::Gone));
+            assert_eq!(cache.decide(T0.plus(300), &wanted, Some("a")), Decision::Fetch);
+        }
+        // With a set, or for a named issuer, the same answer is a failed fetch.
+        let mut cache = JwksCache::default();
+        let wanted = wildcard("https://gke/1");
+        assert!(cache.record(T0, &wanted, Some("a"), fetched(&["a"], 300)).is_ok());
+        assert_eq!(cache.record(T0.plus(300), &wanted, Some("a"), Fetched::Gone), Ok(set(&["a"])));
+        assert!(matches!(cache.decide(T0.plus(301), &wanted, Some("a")), Decision::Use(_)));
+        assert_eq!(cache.record(T0.plus(MAX_STALE), &wanted, Some("a"), Fetched::Gone), Err(NoKeys::Gone));
+    }
+
+    #[test]
+    fn k9_wildcards_share_a_budget_per_project() {
+        let mut cache = JwksCache::default();
+        let issuers: Vec<String> = (0..20).map(|n| format!("https://gke/{n}")).collect();
+        for (n, issuer) in issuers.iter().enumerate() {
+            let (now, wanted) = (T0.plus(i64::try_from(n).unwrap()), wildcard(issuer));
+            assert_eq!(cache.decide(now, &wanted, Some("a")), Decision::Fetch);
+            let permitted = cache.permit(now, &wanted);
+            if n < BUDGET {
+                assert_eq!(permitted, Ok(()));
+                assert!(cache.record(now, &wanted, Some("a"), fetched(&["a"], 300)).is_ok());
+            } else {
+                assert_eq!(permitted, Err(unavailable(u32::try_from(60 - n).unwrap())));
+            }
+        }
+        // Known issuers, other projects and named issuers are not held up; after a minute new ones are let in again.
+        assert_eq!(cache.permit(T0.plus(20), &wildcard(&issuers[3])), Ok(()));
+        assert_eq!(cache.permit(T0.plus(20), &named()), Ok(()));
+        let other = KeySetRef {
+            issuer: "https://gke/x",
+            origin: Origin::Wildcard { project: "other", jwks_uri: "https://gke/x/jwks".to_owned() },
+        };
+        assert_eq!(cache.permit(T0.plus(20), &other), Ok(()));
+        assert_eq!(cache.permit(T0.plus(59), &wildcard(&issuers[19])), Err(unavailable(1)));
+        assert_eq!(cache.permit(T0.plus(60), &wildcard(&issuers[19])), Ok(()));
+    }
+
+    #[test]
+    fn k9_at_most_64_wildcard_sets_the_least_used_go() {
+        let mut cache = warm(&["a"], 3_600);
+        let issuers: Vec<String> = (0..100).map(|n| format!("https://gke/{n}")).collect();
+        for issuer in &issuers {
+            let wanted = wildcard(issuer);
+            assert_eq!(cache.decide(T0, &wanted, Some("a")), Decision::Fetch);
+            assert!(cache.record(T0, &wanted, Some("a"), fetched(&["a"], 3_600)).is_ok());
+            // The first one is in constant use.
+            assert!(matches!(cache.decide(T0, &wildcard(&issuers[0]), Some("a")), Decision::Use(_)));
+        }
+        let kept: Vec<usize> = (0..100).filter(|n| cache.issuers.contains_key(&issuers[*n])).collect();
+        assert_eq!(kept.len(), MAX_WILDCARD_SETS);
+        assert_eq!((kept[0], kept[1], kept[63]), (0, 37, 99));
+        // Named issuers are not among them.
+        assert!(matches!(cache.decide(T0, &named(), Some("a")), Decision::Use(_)));
+    }
+
+    #[test]
+    fn k9_issuers_that_do_not_exist_push_no_set_out_and_leave_nothing() {
+        let mut cache = JwksCache::default();
+        assert!(cache.record(T0, &wildcard("https://gke/good"), Some("a"), fetched(&["a"], 3_600)).is_ok());
+        for n in 0..1_000 {
+            let issuer = format!("https://gke/{n}");
+            let _ = cache.record(T0.plus(n), &wildcard(&issuer), Some("a"), Fetched::Gone);
+        }
+        assert!(matches!(cache.decide(T0.plus(1_000), &wildcard("https://gke/good"), Some("a")), Decision::Use(_)));
+        assert!(cache.issuers.len() <= 301, "{}", cache.issuers.len());
+    }
+
+    #[test]
+    fn another_address_is_another_set() {
+        let mut cache = warm(&["a"], 3_600);
+        let moved =
+            KeySetRef { issuer: "https://issuer", origin: Origin::Named { jwks_uri: "https://elsewhere/jwks" } };
+        assert_eq!(cache.decide(T0, &moved, Some("a")), Decision::Fetch);
+        assert_eq!(cache.record(T0, &moved, Some("a"), Fetched::Failed), Err(unavailable(5)));
+        assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Fetch);
+    }
+
+    #[test]
+    fn sets_of_the_policy_are_parsed_once_and_follow_it() {
+        let mut cache = JwksCache::default();
+        let (one, two) = (text(&["a"]), text(&["b"]));
+        let wanted = |jwks| KeySetRef { issuer: "https://issuer", origin: Origin::Static { jwks } };
+        let Decision::Use(first) = cache.decide(T0, &wanted(&one), Some("a")) else { panic!() };
+        let Decision::Use(again) = cache.decide(T0, &wanted(&one), Some("x")) else { panic!() };
+        assert!(Rc::ptr_eq(&first, &again));
+        assert_eq!(cache.decide(T0, &wanted(&two), Some("a")), Decision::Use(set(&["b"])));
+        assert_eq!(cache.decide(T0, &wanted("{}"), Some("a")), Decision::Refuse(unavailable(60)));
+    }
+
+    #[test]
+    fn the_data_centres_set_is_taken_when_newer() {
+        let theirs = |kids: &[&str], at| (JwkSet::parse(text(kids).as_bytes()).unwrap(), at, 600);
+        let mut cache = warm(&["a"], 600);
+        // Older or from the future: not taken.
+        assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0.plus(-1))), None);
+        assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0.plus(10))), None);
+        assert_eq!(cache.decide(T0.plus(9), &named(), Some("a")), Decision::Use(set(&["a"])));
+        // Newer: taken, with its own age.
+        assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0.plus(5))), Some(set(&["b"])));
+        assert_eq!(cache.decide(T0.plus(604), &named(), Some("b")), Decision::Use(set(&["b"])));
+        assert_eq!(cache.decide(T0.plus(605), &named(), Some("b")), Decision::Fetch);
+        // Newer without the key that is looked for: taken, but the host is asked.
+        assert_eq!(cache.adopt(T0.plus(9), &named(), Some("x"), theirs(&["c"], T0.plus(6))), None);
+        assert_eq!(cache.decide(T0.plus(10), &named(), Some("c")), Decision::Use(set(&["c"])));
+        // Not fresh any more: no answer, but it serves if the host fails.
+        let mut cache = JwksCache::default();
+        assert_eq!(cache.adopt(T0.plus(600), &named(), Some("a"), theirs(&["a"], T0)), None);
+        assert_eq!(cache.record(T0.plus(600), &named(), Some("a"), Fetched::Failed), Ok(set(&["a"])));
+        assert_eq!(cache.adopt(T0.plus(MAX_STALE), &named(), Some("b"), theirs(&["b"], T0)), None);
+    }
+
+    #[test]
+    fn refresh_is_due_in_the_last_fifth_and_asked_once_per_cooldown() {
+        let mut cache = warm(&["a"], 600);
+        let _ = cache.decide(T0.plus(479), &named(), Some("a"));
+        assert_eq!(cache.take_due(), None);
+        for _ in 0..3 {
+            assert!(matches!(cache.decide(T0.plus(480), &named(), Some("a")), Decision::Use(_)));
+        }
+        let due = cache.take_due().unwrap();
+        assert_eq!(due.key_set(), named());
+        assert_eq!(cache.take_due(), None);
+        let _ = cache.decide(T0.plus(509), &named(), Some("a"));
+        assert_eq!(cache.take_due(), None);
+        let _ = cache.decide(T0.plus(510), &named(), Some("a"));
+        assert!(cache.take_due().is_some());
+        assert!(cache.record(T0.plus(511), &due.key_set(), None, fetched(&["a"], 600)).is_ok());
+        let _ = cache.decide(T0.plus(990), &named(), Some("a"));
+        assert_eq!(cache.take_due(), None);
+    }
+
+    proptest! {
+        /// Whatever happens in whatever order: no set serves past its day, and unknown kids cause at most a fetch per cooldown.
+        #[test]
+        fn bounds_hold_in_any_history(steps in proptest::collection::vec((0i64..4_000, 0u8..4, any::<bool>()), 1..80)) {
+            let mut cache = JwksCache::default();
+            let (mut now, mut last_set, mut last_unknown) = (T0, None::<UnixTime>, None::<UnixTime>);
+            for (wait, outcome, known) in steps {
+                now = now.plus(wait);
+                let kid = if known { "a" } else { "b" };
+                match cache.decide(now, &named(), Some(kid)) {
+                    Decision::Use(_) => prop_assert!(last_set.is_some_and(|at| now.since(at) < MAX_STALE)),
+                    Decision::Refuse(NoKeys::Unavailable { retry_after }) => prop_assert!((1..=60).contains(&retry_after)),
+                    Decision::Refuse(NoKeys::Gone) => prop_assert!(false, "a named issuer is never gone"),
+                    Decision::Fetch => {
+                        if last_set.is_some_and(|at| now.since(at) < MIN_FRESH) {
+                            prop_assert!(!known);
+                            prop_assert!(last_unknown.is_none_or(|at| now.since(at) >= COOLDOWN));
+                        }
+                        if !known {
+                            last_unknown = Some(now);
+                        }
+                        let outcome = match outcome { 0 => Fetched::Failed, 1 => Fetched::Gone, _ => fetched(&["a"], 0) };
+                        let good = matches!(outcome, Fetched::Set { .. });
+                        let result = cache.record(now, &named(), Some(kid), outcome);
+                        if good {
+                            last_set = Some(now);
+                        }
+                        if result.is_ok() {
+                            prop_assert!(last_set.is_some_and(|at| now.since(at) < MAX_STALE));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
