@@ -5,7 +5,7 @@ use verifier::Denial;
 use verifier::issuance::IssuingCa;
 use worker::Env;
 
-use crate::platform::webcrypto::SigningKey;
+use crate::platform::webcrypto::{SigningKey, WebCrypto};
 
 /// Token hashes: enough for the admin and service routes.
 #[derive(Debug, Clone)]
@@ -121,6 +121,10 @@ impl Authority {
                 return Err(missing);
             }
         };
+        if let Err(error) = ca.verify_signatures(&WebCrypto).await {
+            missing.add(format!("CA_CERTIFICATE and CA_ROOTS: {error}"));
+            return Err(missing);
+        }
         match import_key(&key, &ca).await {
             Ok(key) => Ok(Self { ca, key, root_crl }),
             Err(problem) => {
@@ -139,7 +143,7 @@ async fn import_key(pem: &str, ca: &IssuingCa) -> Result<SigningKey, &'static st
     let der = verifier::issuance::private_key_der(pem).ok_or("not a PKCS#8 PEM private key")?;
     let key = SigningKey::import(&der).await.map_err(|_| "not a P-256 key")?;
     let signature = key.sign(PROBE).await.map_err(|_| "cannot sign")?;
-    let fits = crate::platform::webcrypto::WebCrypto
+    let fits = WebCrypto
         .verify(ca.public_key(), SignatureAlgorithm::Es256, PROBE, &signature)
         .await
         .map_err(|_| "cannot verify")?;
