@@ -1,5 +1,5 @@
 //! AWS partitions and their regions as the AWS SDK has them (`aws-sdk-sts`, its partition data; pseudo regions left out).
-//! Written by `UPDATE_PARTITIONS=1 cargo test -p verifier --test partition_freshness`, not by hand.
+//! Written by `UPDATE_PARTITIONS=1 cargo test -p edge-tests --test aws_partitions`, not by hand.
 
 use super::partition::Partition;
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use protocol::{Mode, TraceOutcome, binding_value};
 
+use super::headers::{FORM, JSON};
 use super::*;
 use crate::ports::HttpResponse;
 use crate::ports::fakes::{Answer, FakeHttp, ready, response};
