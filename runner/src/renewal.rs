@@ -1,0 +1,361 @@
+//! The daemon: when to renew, when to attest, when to wait and when to give up.
+//!
+//! | failure ([`Remedy`]) | with a live certificate | without |
+//! |---|---|---|
+//! | `Retry` | back off with jitter, `Retry-After` honoured | the same |
+//! | `NewEvidence` | wait until the evidence changes | the same |
+//! | `Attest` | attest by the configured mode at once | the same |
+//! | `Person` | keep it, say so, look again every five minutes | end with the failure's exit status |
+//!
+//! A good certificate is never given up before it ends. Waits are cut into short sleeps that look at both clocks
+//! ([`crate::clock`]), so that suspend and clock jumps are noticed. Invariant: nothing is awaited between an answer and its commit, so
+//! a signal cannot come between them.
+
+mod signals;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+
+use crate::clock::{Clock, Moment};
+use crate::enrolment::{Attempted, Enroller, How};
+use crate::evidence::Fingerprint;
+use crate::failure::{Class, Failure, Remedy};
+use crate::identity::Identity;
+use crate::{hook, service};
+use signals::{Signal, Signals};
+
+/// How often a refusal is tried again while a certificate lives.
+const REFUSED_PAUSE: Duration = Duration::from_mins(5);
+/// How often evidence is looked at for a change.
+const EVIDENCE_PAUSE: Duration = Duration::from_secs(5);
+/// Longest sleep between two looks at the clocks.
+const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+/// A clock that moved by more is spoken of.
+const JUMP: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
+
+/// What is tried next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Renew the present certificate.
+    Renew,
+    /// Attest by the configured mode.
+    Attest,
+}
+
+/// A span that began at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    from: Moment,
+    length: Duration,
+}
+
+impl Span {
+    const fn new(from: Moment, length: Duration) -> Self {
+        Self { from, length }
+    }
+
+    /// Time left by the clock that says less is left.
+    fn left(&self, now: &Moment) -> Duration {
+        self.length.saturating_sub(now.since(&self.from))
+    }
+
+    /// Over by the clock that cannot jump.
+    fn surely_over(&self, now: &Moment) -> bool {
+        now.uptime.saturating_sub(self.from.uptime) >= self.length
+    }
+}
+
+/// Why the daemon waits.
+#[derive(Debug)]
+struct Wait {
+    next: Next,
+    until: Span,
+    watch: Watch,
+}
+
+/// What ends a wait early, beside a signal.
+#[derive(Debug)]
+enum Watch {
+    /// Nothing.
+    Nothing,
+    /// Evidence of other material than this.
+    Evidence(Option<Fingerprint>),
+}
+
+/// Called after each new certificate.
+pub type OnCertificate = Box<dyn Fn(How, &Identity) + Send>;
+
+/// The daemon.
+pub struct Daemon {
+    enroller: Enroller,
+    clock: Arc<dyn Clock>,
+    on_certificate: OnCertificate,
+    /// Life of the present certificate.
+    life: Option<Span>,
+    backoff: ExponentialBackoff,
+    /// Last message, so that its hints are given once.
+    last_message: String,
+    is_ready: bool,
+}
+
+fn backoff() -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_jitter()
+        .with_min_delay(Duration::from_secs(1))
+        .with_max_delay(Duration::from_mins(1))
+        .without_max_times()
+        .build()
+}
+
+impl Daemon {
+    /// A daemon around an enroller.
+    pub fn new(enroller: Enroller, clock: Arc<dyn Clock>, on_certificate: OnCertificate) -> Self {
+        Self {
+            enroller,
+            clock,
+            on_certificate,
+            life: None,
+            backoff: backoff(),
+            last_message: String::new(),
+            is_ready: false,
+        }
+    }
+
+    /// Runs until SIGTERM or SIGINT, or until only a person can help.
+    pub async fn run(mut self) -> Result<(), Failure> {
+        let mut signals = Signals::new()?;
+        service::watchdog();
+        let mut wait = self.first();
+        loop {
+            match self.wait(&wait, &mut signals).await {
+                Some(Signal::Terminate) => break,
+                Some(Signal::RenewNow) => {
+                    tracing::info!("SIGHUP: renewing now");
+                    service::reloading();
+                    self.is_ready = false;
+                }
+                None => {}
+            }
+            let next = self.still(wait.next);
+            let outcome = tokio::select! {
+                biased;
+                () = signals.terminated() => break,
+                outcome = self.attempt(next) => outcome,
+            };
+            let outcome_is_new = outcome.is_ok();
+            wait = match outcome {
+                Ok(how) => self.succeeded(how),
+                Err(attempted) => self.failed(next, attempted)?,
+            };
+            if outcome_is_new {
+                tokio::select! {
+                    biased;
+                    () = signals.terminated() => break,
+                    () = self.run_hook() => {}
+                }
+            }
+        }
+        service::stopping();
+        tracing::info!("ended by signal; the certificate stays in {}", self.enroller.config().state_dir.display());
+        Ok(())
+    }
+
+    /// Where things stand at the start.
+    fn first(&mut self) -> Wait {
+        let now = self.clock.now();
+        let at_once = |next| Wait { next, until: Span::new(now, Duration::ZERO), watch: Watch::Nothing };
+        let Some(identity) = self.enroller.identity().cloned() else { return at_once(Next::Attest) };
+        let left = identity.time_left(now.wall);
+        if left.is_zero() {
+            tracing::info!("the certificate ended at {}: attesting again", identity.not_after);
+            return at_once(Next::Attest);
+        }
+        self.life = Some(Span::new(now, left));
+        self.tell_ready(&identity);
+        let next = next_for(&identity);
+        let Some(age) = identity.age(now.wall) else {
+            tracing::warn!("the clock of this machine was set back since the certificate arrived: renewing now");
+            return at_once(next);
+        };
+        tracing::info!("certificate of runner {} is live for {left:.0?}", identity.runner_id);
+        let delay = jittered(identity.renewal_delay()).saturating_sub(age);
+        Wait { next, until: Span::new(now, delay), watch: Watch::Nothing }
+    }
+
+    /// A certificate that has surely ended cannot be renewed.
+    fn still(&self, next: Next) -> Next {
+        let now = self.clock.now();
+        match (next, &self.life) {
+            (Next::Renew, Some(life)) if !life.surely_over(&now) => Next::Renew,
+            _ => Next::Attest,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        let now = self.clock.now();
+        self.life.as_ref().is_some_and(|life| !life.surely_over(&now))
+    }
+
+    async fn attempt(&mut self, next: Next) -> Result<How, Attempted> {
+        match next {
+            Next::Renew => self.enroller.renew().await,
+            Next::Attest => self.enroller.attest().await,
+        }
+    }
+
+    fn succeeded(&mut self, how: How) -> Wait {
+        self.backoff = backoff();
+        self.last_message.clear();
+        let now = self.clock.now();
+        let Some(identity) = self.enroller.identity().cloned() else {
+            return Wait { next: Next::Attest, until: Span::new(now, Duration::ZERO), watch: Watch::Nothing };
+        };
+        self.life = Some(Span::new(now, identity.lifetime()));
+        let skew = identity.clock_skew();
+        if skew.abs() >= JUMP {
+            let (amount, direction) = (crate::explain::amount(skew), crate::explain::direction(skew));
+            tracing::warn!("the clock of this machine is {amount} {direction} against the control plane's");
+        }
+        tracing::info!(
+            runner_id = %identity.runner_id, tenant = %identity.tenant, serial = %identity.serial, not_after = %identity.not_after,
+            "{}", match how {
+                How::Enrolled => "enrolled",
+                How::Reattested => "attested again",
+                How::Renewed => "renewed",
+            }
+        );
+        self.tell_ready(&identity);
+        (self.on_certificate)(how, &identity);
+        Wait {
+            next: next_for(&identity),
+            until: Span::new(now, jittered(identity.renewal_delay())),
+            watch: Watch::Nothing,
+        }
+    }
+
+    async fn run_hook(&self) {
+        let config = self.enroller.config();
+        if let (Some(command), Some(identity)) = (&config.on_renew, self.enroller.identity()) {
+            hook::run(command, &config.state_dir, identity).await;
+        }
+    }
+
+    /// The table at the top of this module.
+    fn failed(&mut self, tried: Next, attempted: Attempted) -> Result<Wait, Failure> {
+        let Attempted { failure, fingerprint } = attempted;
+        let now = self.clock.now();
+        let wait = |next, delay| Wait { next, until: Span::new(now, delay), watch: Watch::Nothing };
+        match failure.remedy {
+            Remedy::Attest => {
+                self.report(&failure, "attesting by the configured mode now");
+                Ok(wait(Next::Attest, Duration::ZERO))
+            }
+            Remedy::Retry { after } => {
+                let delay = self.backoff.next().unwrap_or(REFUSED_PAUSE).max(after.map(spread).unwrap_or_default());
+                self.report(&failure, &format!("trying again in {delay:.1?}"));
+                Ok(wait(tried, delay))
+            }
+            Remedy::NewEvidence => {
+                self.report(&failure, "waiting for new evidence");
+                Ok(Wait { watch: Watch::Evidence(fingerprint), ..wait(tried, REFUSED_PAUSE) })
+            }
+            Remedy::Person if self.is_live() => {
+                let left = self.life.as_ref().map(|life| life.left(&now)).unwrap_or_default();
+                self.report(
+                    &failure,
+                    &format!(
+                        "keeping the certificate, which lives for {left:.0?}, and trying again in {REFUSED_PAUSE:?}"
+                    ),
+                );
+                Ok(wait(tried, REFUSED_PAUSE.min(left.max(Duration::from_millis(100)))))
+            }
+            Remedy::Person => Err(failure),
+        }
+    }
+
+    /// Says what happened and what follows; hints once for the same message.
+    fn report(&mut self, failure: &Failure, then: &str) {
+        let problem = failure.problem.as_deref();
+        let code = problem.map(|problem| problem.code.as_str());
+        let reason = problem.and_then(|problem| problem.reason).map(protocol::Reason::as_str);
+        let message = &failure.message;
+        match failure.class {
+            Class::Refused => tracing::error!(class = "refused", code, reason, "refused: {message}; {then}"),
+            Class::Unreachable => tracing::warn!(class = "unreachable", code, reason, "{message}; {then}"),
+            Class::Configuration => tracing::error!(class = "configuration", "{message}; {then}"),
+        }
+        if self.last_message != *message {
+            for hint in &failure.hints {
+                tracing::warn!("hint: {hint}");
+            }
+            self.last_message.clone_from(message);
+        }
+        let status = format!("{message}; {then}");
+        if self.is_live() && !self.is_ready {
+            service::ready(&status);
+            self.is_ready = true;
+        } else {
+            service::status(&status);
+        }
+    }
+
+    fn tell_ready(&mut self, identity: &Identity) {
+        let status =
+            format!("runner {} of {}, certificate until {}", identity.runner_id, identity.tenant, identity.not_after);
+        if self.is_ready {
+            service::status(&status);
+        } else {
+            service::ready(&status);
+            self.is_ready = true;
+        }
+    }
+
+    /// Sleeps in short pieces until the time has come, the evidence changed, or a signal arrived.
+    async fn wait(&self, wait: &Wait, signals: &mut Signals) -> Option<Signal> {
+        let mut seen = self.clock.now();
+        loop {
+            let now = self.clock.now();
+            let jump = now.jump_since(&seen);
+            if jump.abs() >= JUMP {
+                let (amount, to) = (crate::explain::amount(jump), if jump.is_negative() { "back" } else { "ahead" });
+                tracing::info!("the clock of this machine went {amount} {to}");
+            }
+            seen = now;
+            let left = wait.until.left(&now);
+            if left.is_zero() {
+                return None;
+            }
+            let longest = if matches!(wait.watch, Watch::Nothing) { LONGEST_SLEEP } else { EVIDENCE_PAUSE };
+            tokio::select! {
+                biased;
+                signal = signals.next() => return Some(signal),
+                () = tokio::time::sleep(left.min(longest)) => {}
+            }
+            let Watch::Evidence(used) = &wait.watch else { continue };
+            tokio::select! {
+                biased;
+                signal = signals.next() => return Some(signal),
+                present = self.enroller.fingerprint() => if present.is_some() && present != *used {
+                    tracing::info!("the evidence has changed: trying again");
+                    return None;
+                },
+            }
+        }
+    }
+}
+
+fn next_for(identity: &Identity) -> Next {
+    if identity.must_attest_instead_of_renewing() { Next::Attest } else { Next::Renew }
+}
+
+/// ±10 %, so that a fleet that started together does not renew together.
+fn jittered(delay: Duration) -> Duration {
+    delay.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+/// Not before the time that the other side named, and not all at that time.
+fn spread(after: Duration) -> Duration {
+    after + after.min(Duration::from_secs(30)).mul_f64(0.2 * fastrand::f64())
+}
