@@ -44,7 +44,10 @@ pub fn authorize(request: &Request, secrets: &Secrets, role: Role) -> Result<Act
     if wanted {
         Ok(Actor(hex(&digest).chars().take(8).collect()))
     } else if other {
-        Err(Denial::new(Code::Forbidden, "this token is of the other role: admin and service tokens are not interchangeable"))
+        Err(Denial::new(
+            Code::Forbidden,
+            "this token is of the other role: admin and service tokens are not interchangeable",
+        ))
     } else {
         Err(Denial::new(Code::Unauthorized, "the bearer token is not known"))
     }

@@ -39,7 +39,8 @@ fn hashes(text: &str) -> Option<Vec<[u8; 32]>> {
 }
 
 fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> = text.chars().map(|digit| digit.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).and_then(|d| u8::try_from(d).ok())).collect();
     let bytes: Vec<u8> = digits?
         .chunks_exact(2)
         .map(|pair| pair.iter().fold(0_u8, |byte, nibble| byte.wrapping_shl(4) | nibble))

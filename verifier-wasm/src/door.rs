@@ -10,6 +10,7 @@ use verifier::UnixTime;
 use worker::{Context, Env, Request, Response};
 
 use crate::log::{self, Subject};
+use crate::metrics;
 use crate::platform::{clock, webcrypto};
 use crate::problem::Refusal;
 use crate::rate_limit::Limits;
@@ -57,7 +58,7 @@ pub async fn serve(mut request: Request, env: Env, context: Context) -> worker::
     };
     response.headers().set("x-request-id", &request_id)?;
     if route.as_ref().is_some_and(Route::is_decision) {
-        log::write(&log::Event {
+        let event = log::Event {
             time: now.to_rfc3339(),
             event: name,
             request_id: &request_id,
@@ -65,7 +66,9 @@ pub async fn serve(mut request: Request, env: Env, context: Context) -> worker::
             code,
             reason,
             subject: call.subject.cleaned(),
-        });
+        };
+        log::write(&event);
+        metrics::count(&env, &event);
     }
     Ok(response)
 }

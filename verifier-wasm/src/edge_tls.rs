@@ -17,8 +17,8 @@ pub fn client_certificate(request: &Request) -> Result<Option<EdgeClientCertific
         return Ok(None);
     };
     // Text by the documentation; should it ever be a boolean or a number, it still counts.
-    let revoked = property(&tls, "certRevoked")
-        .map(|value| value.as_string().unwrap_or_else(|| value.is_truthy().to_string()));
+    let revoked =
+        property(&tls, "certRevoked").map(|value| value.as_string().unwrap_or_else(|| value.is_truthy().to_string()));
     EdgeClientCertificate::from_edge(EdgeTlsFields {
         verified: text(&tls, "certVerified").as_deref(),
         revoked: revoked.as_deref(),

@@ -26,6 +26,7 @@ mod door;
 mod edge_tls;
 mod isolate;
 mod log;
+mod metrics;
 pub mod objects;
 mod outside;
 pub mod platform;

@@ -49,6 +49,7 @@ pub struct Subject {
 impl Subject {
     /// Takes over what the verifier learned.
     pub fn know(&mut self, learned: verifier::trace::Subject) {
+        self.mode = learned.mode.map(|mode| mode.as_str());
         self.tenant = learned.tenant.or_else(|| self.tenant.take());
         self.identity = learned.identity;
         self.runner_id = learned.runner_id;

@@ -91,8 +91,5 @@ fn shut_out(shut: &mut HashMap<String, UnixTime>, address: &str, now: UnixTime) 
 }
 
 fn limited(detail: &str, seconds: i64) -> Denial {
-    Denial {
-        retry_after: Some(u32::try_from(seconds).unwrap_or(1).max(1)),
-        ..Denial::new(Code::RateLimited, detail)
-    }
+    Denial { retry_after: Some(u32::try_from(seconds).unwrap_or(1).max(1)), ..Denial::new(Code::RateLimited, detail) }
 }

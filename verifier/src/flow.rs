@@ -46,6 +46,7 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         if matches!(request.attestation, Attestation::MtlsRenewal(_)) {
             return Err(Denial::malformed("`mtls-renewal` renews a certificate: it belongs to /v1/renew"));
         }
+        trace.subject.mode = Some(request.attestation.mode());
         evidence::check_limits(&request.attestation)?;
         let csr = UnverifiedCsr::parse(&request.csr)?.verify(self.ports).await?;
         let appraised = self.appraise(&request.attestation, csr.spki_sha256(), trace).await?;
@@ -67,6 +68,7 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         let Attestation::MtlsRenewal(evidence) = &request.attestation else {
             return Err(Denial::malformed("/v1/renew takes mode mtls-renewal; other evidence belongs to /v1/enroll"));
         };
+        trace.subject.mode = Some(request.attestation.mode());
         evidence::check_limits(&request.attestation)?;
         let csr = UnverifiedCsr::parse(&request.csr)?.verify(self.ports).await?;
         let expectations = mtls_renewal::Expectations {
@@ -93,6 +95,7 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         if matches!(request.attestation, Attestation::MtlsRenewal(_)) {
             return Err(Denial::malformed("`mtls-renewal` is not evidence for /v1/verify"));
         }
+        trace.subject.mode = Some(request.attestation.mode());
         evidence::check_limits(&request.attestation)?;
         let spki_sha256 = self.spki_of(&request).await?;
         let (denial, consumed) = match self.appraise_whole(&request, &spki_sha256, trace).await {

@@ -17,6 +17,8 @@ pub struct Trace {
 /// What became known of the caller. An identity is here only once it is proven.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
+    /// Mode that the evidence claims.
+    pub mode: Option<Mode>,
     /// Canonical identity.
     pub identity: Option<String>,
     /// What stands behind the runner.

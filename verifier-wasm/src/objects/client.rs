@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use protocol::admin::{AuditItem, BanRequest, BanResponse, MintRequest, MintedToken, Page, RunnerItem, TokenItem};
 use protocol::Code;
+use protocol::admin::{AuditItem, BanRequest, BanResponse, MintRequest, MintedToken, Page, RunnerItem, TokenItem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use verifier::Denial;
@@ -15,8 +15,8 @@ use verifier::registry::{
 use wasm_bindgen::JsValue;
 use worker::{Delay, Env, Method, Request, RequestInit};
 
-pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
 use super::policy::Call as PolicyCall;
+pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
 use super::revocation::Call as RevocationCall;
 pub use super::revocation::RevocationList;
 use super::shell::Answer;
@@ -127,7 +127,10 @@ async fn call<C: Serialize, T: DeserializeOwned>(env: &Env, binding: &str, name:
     match select(answer, Delay::from(LIMIT)).await {
         Either::Left((Ok(answer), _)) => answer.into(),
         Either::Left((Err(cause), _)) => {
-            worker::console_error!("{}", serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause.to_string() }));
+            worker::console_error!(
+                "{}",
+                serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause.to_string() })
+            );
             Err(unavailable("failed"))
         }
         Either::Right(_) => Err(unavailable("did not answer in time")),

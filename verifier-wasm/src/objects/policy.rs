@@ -148,7 +148,9 @@ fn precondition(if_match: Option<&str>, current: Option<&StoredPolicy>) -> Resul
             Code::EtagRequired,
             "a policy exists: send If-Match with the ETag of the version you have read",
         )),
-        (Some(_), None) => Err(Denial::new(Code::EtagMismatch, "there is no policy yet: apply the first without If-Match")),
+        (Some(_), None) => {
+            Err(Denial::new(Code::EtagMismatch, "there is no policy yet: apply the first without If-Match"))
+        }
         (Some(tags), Some(stored)) => {
             if tags.split(',').map(str::trim).any(|tag| tag == "*" || tag == stored.etag) {
                 Ok(())
@@ -186,8 +188,7 @@ fn knows(sql: &dyn Sql, tenant: &str) -> Result<bool, Fault> {
 }
 
 fn audit(sql: &dyn Sql, query: &PageQuery) -> Result<Result<Page<AuditItem>, Denial>, Fault> {
-    let checked =
-        Paging::new(query).and_then(|paging| Ok((paging, paging.cursor.map(decimal_cursor).transpose()?)));
+    let checked = Paging::new(query).and_then(|paging| Ok((paging, paging.cursor.map(decimal_cursor).transpose()?)));
     let (paging, before) = match checked {
         Ok(checked) => checked,
         Err(denial) => return Ok(Err(denial)),

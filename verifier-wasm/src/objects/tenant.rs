@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use protocol::admin::{BanRequest, MintRequest};
 use serde::{Deserialize, Serialize};
+use verifier::UnixTime;
 use verifier::registry::store::OutboxItem;
 use verifier::registry::{
-    AdminContext, EnrollCommand, PageQuery, RenewCommand, Store as _, VerifyCommand, audit, enroll, purge, renew, runners,
-    tokens, verify,
+    AdminContext, EnrollCommand, PageQuery, RenewCommand, Store as _, VerifyCommand, audit, enroll, purge, renew,
+    runners, tokens, verify,
 };
-use verifier::UnixTime;
 use worker::{DurableObject, Env, Request, Response, SqlStorage, State, durable_object};
 
 use super::client;

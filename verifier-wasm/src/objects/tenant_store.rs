@@ -223,13 +223,7 @@ impl Store for SqlStore<'_> {
         Ok(owners.into_iter().find(|runner| runner.principal.identity() == identity))
     }
 
-    fn active_in_instance(
-        &self,
-        mode: Mode,
-        instance: &str,
-        except: &str,
-        now: UnixTime,
-    ) -> Stored<Option<String>> {
+    fn active_in_instance(&self, mode: Mode, instance: &str, except: &str, now: UnixTime) -> Stored<Option<String>> {
         self.one(
             "SELECT id FROM runners WHERE instance = ? AND live_until > ? AND mode = ? AND id <> ? AND suspect = 0 AND evicted = 0 \
              LIMIT 1",
@@ -239,7 +233,8 @@ impl Store for SqlStore<'_> {
     }
 
     fn put_runner(&mut self, runner: &Runner) -> Stored<()> {
-        let slot = |slot: &Option<Slot>| slot.as_ref().map(|slot| (slot.serial.clone(), slot.spki_sha256.clone())).unzip();
+        let slot =
+            |slot: &Option<Slot>| slot.as_ref().map(|slot| (slot.serial.clone(), slot.spki_sha256.clone())).unzip();
         let (current_serial, current_spki): (Option<String>, Option<String>) = slot(&runner.current);
         let (next_serial, next_spki): (Option<String>, Option<String>) = slot(&runner.next);
         let instance = runner.principal.instance();
@@ -273,12 +268,14 @@ impl Store for SqlStore<'_> {
     }
 
     fn runners(&self, after: Option<&str>, limit: u32) -> Stored<Vec<Runner>> {
-        let statement = format!("SELECT {RUNNER} FROM runners r WHERE r.id > ? AND r.evicted = 0 ORDER BY r.id LIMIT ?");
+        let statement =
+            format!("SELECT {RUNNER} FROM runners r WHERE r.id > ? AND r.evicted = 0 ORDER BY r.id LIMIT ?");
         self.all(&statement, &[after.unwrap_or_default().into(), limit.into()], runner)
     }
 
     fn ended_runners(&self, after: Option<&str>, now: UnixTime, limit: u32) -> Stored<Vec<Runner>> {
-        let statement = format!("SELECT {RUNNER} FROM runners r WHERE r.id > ? AND r.ends_at < ? ORDER BY r.id LIMIT ?");
+        let statement =
+            format!("SELECT {RUNNER} FROM runners r WHERE r.id > ? AND r.ends_at < ? ORDER BY r.id LIMIT ?");
         self.all(&statement, &[after.unwrap_or_default().into(), now.into(), limit.into()], runner)
     }
 
@@ -337,7 +334,8 @@ impl Store for SqlStore<'_> {
             Covered::Runner(id) => ("id = ?1 AND ?2 IS NULL", id, Bind::Null),
             Covered::Instance(mode, instance) => ("instance = ?1 AND mode = ?2", instance, mode.as_str().into()),
         };
-        let live = format!("revoked = 0 AND not_after > ?3 AND runner_id IN (SELECT id FROM runners WHERE {condition})");
+        let live =
+            format!("revoked = 0 AND not_after > ?3 AND runner_id IN (SELECT id FROM runners WHERE {condition})");
         self.run(
             &format!(
                 "INSERT INTO outbox (serial, revoked_at, reason, not_after) \
@@ -350,7 +348,8 @@ impl Store for SqlStore<'_> {
     }
 
     fn evidence(&self, digest: &str) -> Stored<Option<EvidenceRecord>> {
-        let statement = "SELECT digest, spki_sha256, runner_id, serial, kept_until, void FROM evidence WHERE digest = ?";
+        let statement =
+            "SELECT digest, spki_sha256, runner_id, serial, kept_until, void FROM evidence WHERE digest = ?";
         self.one(statement, &[digest.into()], evidence)
     }
 

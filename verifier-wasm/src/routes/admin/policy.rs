@@ -1,8 +1,8 @@
 //! The policy document and the audit log of the verifier as a whole.
 
 use protocol::Code;
-use verifier::appraisal::{Policy, PolicyDocument};
 use verifier::Denial;
+use verifier::appraisal::{Policy, PolicyDocument};
 use worker::{Request, Response};
 
 use super::{not_found, page};
@@ -49,11 +49,8 @@ fn compile(text: &str) -> Result<Policy, Refusal> {
 
 fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
     let document = serde_json::to_vec(current.policy.document()).map_err(|error| internal(&error))?;
-    let headers = [
-        ("content-type", "application/json"),
-        ("etag", current.etag.as_str()),
-        ("cache-control", "no-store"),
-    ];
+    let headers =
+        [("content-type", "application/json"), ("etag", current.etag.as_str()), ("cache-control", "no-store")];
     body(200, &headers, document)
 }
 

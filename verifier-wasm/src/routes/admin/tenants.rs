@@ -1,7 +1,7 @@
 //! Tokens, runners and audit of one tenant.
 
-use protocol::admin::{BanRequest, MintRequest};
 use protocol::Code;
+use protocol::admin::{BanRequest, MintRequest};
 use verifier::Denial;
 use verifier::registry::AdminContext;
 use worker::{Method, Request, Response};
@@ -24,11 +24,8 @@ pub async fn dispatch(
     call: &mut Call<'_>,
     actor: &Actor,
 ) -> Result<Response, Refusal> {
-    let context = AdminContext {
-        tenant: tenant.to_owned(),
-        actor: actor.id().to_owned(),
-        request_id: call.request_id.clone(),
-    };
+    let context =
+        AdminContext { tenant: tenant.to_owned(), actor: actor.id().to_owned(), request_id: call.request_id.clone() };
     let env = call.env;
     match route {
         TenantRoute::Tokens if *method == Method::Post => mint(request, call, &context).await,
