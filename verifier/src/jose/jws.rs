@@ -316,6 +316,43 @@ mod tests {
         }
     }
 
+    /// The documents' own tokens: the one that is RS256 or ES256 is read as it says, every other is refused for what it is.
+    #[test]
+    fn examples_of_the_rfcs() {
+        let claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+        let payload = b"{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}";
+        // RFC 7515 appendices A.2 and A.3.
+        for (header, algorithm) in
+            [("eyJhbGciOiJSUzI1NiJ9", SignatureAlgorithm::Rs256), ("eyJhbGciOiJFUzI1NiJ9", SignatureAlgorithm::Es256)]
+        {
+            let token = format!("{header}.{claims}.AAAA");
+            let jws = Jws::parse(&token).unwrap();
+            assert_eq!((jws.algorithm(), jws.kid(), jws.payload()), (algorithm, None, &payload[..]));
+        }
+        let refused = |token: &str| Jws::parse(token).unwrap_err();
+        // RFC 7515 appendix A.1 and RFC 7519 section 3.1: HS256.
+        let hs256 =
+            format!("eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.{claims}.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
+        assert_eq!(refused(&hs256), JwsError::Algorithm("\"HS256\"".to_owned()));
+        // RFC 7515 appendix A.4: ES512.
+        let es512 = format!("eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA.{}", "A".repeat(176));
+        assert_eq!(refused(&es512), JwsError::Algorithm("\"ES512\"".to_owned()));
+        // RFC 7515 appendix A.5 and RFC 7519 section 6.1: unsecured; the same with something in the place of a signature.
+        assert_eq!(refused(&format!("eyJhbGciOiJub25lIn0.{claims}.")), JwsError::Parts);
+        assert_eq!(refused(&format!("eyJhbGciOiJub25lIn0.{claims}.AA")), JwsError::Algorithm("\"none\"".to_owned()));
+        // RFC 7515 appendix E: a critical extension that nobody knows.
+        let critical = "eyJhbGciOiJub25lIiwNCiAiY3JpdCI6WyJodHRwOi8vZXhhbXBsZS5jb20vVU5ERUZJTkVEIl0sDQogImh0dHA6Ly9leGFtcGxlLmNvbS9VTkRFRklORUQiOnRydWUNCn0.RkFJTA.AA";
+        assert_eq!(refused(critical), JwsError::Extension("crit"));
+        // RFC 7797 section 4.2: an unencoded payload.
+        let unencoded =
+            "eyJhbGciOiJIUzI1NiIsImI2NCI6ZmFsc2UsImNyaXQiOlsiYjY0Il19.$.02.A5dxf2s96_n5FLueVuW1Z_vh161FwXZC4YLPff6dmDY";
+        assert!(matches!(refused(unencoded), JwsError::Parts | JwsError::Base64(_)));
+        // RFC 7515 appendix A.7: the JSON serialization; RFC 7516 appendix A.1: a JWE's five parts.
+        let json = format!(r#"{{"payload":"{claims}","protected":"eyJhbGciOiJFUzI1NiJ9","signature":"AAAA"}}"#);
+        assert_eq!(refused(&json), JwsError::Parts);
+        assert_eq!(refused("eyJhbGciOiJSU0EtT0FFUCIsImVuYyI6IkEyNTZHQ00ifQ.AAAA.AAAA.AAAA.AAAA"), JwsError::Parts);
+    }
+
     proptest! {
         #[test]
         fn never_panics(text in ".{0,200}") {
