@@ -18,6 +18,7 @@
 
 pub mod admin;
 pub mod attestation;
+mod catalogue;
 pub mod enroll;
 pub mod error;
 pub mod limits;
