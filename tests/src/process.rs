@@ -5,10 +5,10 @@
 //! it started (a `workerd` under `node`) does not stay behind.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,8 @@ impl Capture {
 pub struct ChildProcess {
     program: String,
     child: Child,
+    /// Held open: some children take its end as the order to stop.
+    stdin: Option<ChildStdin>,
     stdout: Arc<Capture>,
     stderr: Arc<Capture>,
     /// Set once the child has been waited for; from then on its id may be another process's.
@@ -152,9 +154,21 @@ pub struct ChildProcess {
 impl ChildProcess {
     /// Starts `command` with both output streams captured and no standard input.
     pub fn spawn(command: &mut Command) -> Result<Self, ProcessError> {
+        Self::start(command.stdin(Stdio::null()))
+    }
+
+    /// The same, with `input` on standard input, which stays open until the child ends or this process does.
+    pub fn spawn_with_input(command: &mut Command, input: &[u8]) -> Result<Self, ProcessError> {
+        let mut process = Self::start(command.stdin(Stdio::piped()))?;
+        let mut stdin = process.child.stdin.take().expect("standard input is a pipe");
+        stdin.write_all(input).and_then(|()| stdin.flush()).map_err(|error| process.io(error))?;
+        process.stdin = Some(stdin);
+        Ok(process)
+    }
+
+    fn start(command: &mut Command) -> Result<Self, ProcessError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -167,7 +181,7 @@ impl ChildProcess {
         if let Some(source) = child.stderr.take() {
             stderr.follow(source);
         }
-        Ok(Self { program, child, stdout, stderr, status: None })
+        Ok(Self { program, child, stdin: None, stdout, stderr, status: None })
     }
 
     /// The process id.
@@ -273,6 +287,7 @@ impl ChildProcess {
     /// Ends the group, then waits for the child: in this order the group's id cannot be a stranger's.
     fn reap(&mut self) -> Result<ExitStatus, ProcessError> {
         let _ = kill_process_group(self.id(), Signal::KILL);
+        drop(self.stdin.take());
         let status = self.child.wait().map_err(|source| ProcessError::Io { program: self.program.clone(), source })?;
         self.status = Some(status);
         self.stdout.drain();
