@@ -23,6 +23,9 @@ use crate::{Output, binaries, bundle, http, paths};
 /// Access key of the user `developer` in the STS emulator; stands for nothing anywhere else.
 const DEVELOPER_KEY: (&str, &str) = ("AKIADEVELOPER0000000", "development-only-secret-access-key-00000");
 
+/// Said on standard input by a parent that ends and leaves us running.
+pub const STAY: &str = "stay";
+
 #[derive(Args)]
 pub struct DevArgs {
     /// Port of the verifier on 127.0.0.1; 0 picks a free one
@@ -37,7 +40,7 @@ pub struct DevArgs {
     /// Form of the ready message on standard output
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// End when standard input does, as well as on SIGTERM
+    /// End when standard input does, unless it said `stay` first
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
     /// Bundle and binaries were built by the caller
@@ -109,8 +112,11 @@ fn absolute(dir: &Path) -> PathBuf {
 }
 
 fn raise_when_stdin_ends() {
-    let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-    let _ = signal_hook::low_level::raise(SIGTERM);
+    let mut said = String::new();
+    let _ = std::io::stdin().lock().read_to_string(&mut said);
+    if said.trim() != STAY {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    }
 }
 
 /// Policy in force, an identity in the emulator, the trust bundle fetched.

@@ -60,6 +60,13 @@ enum Command {
     Dev(dev::DevArgs),
     /// Install the tools and stop
     Setup,
+    /// Run a program until standard input ends
+    #[command(hide = true)]
+    Guard {
+        /// Program and arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        program: Vec<std::ffi::OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Dev(args) => dev::run(&args),
         Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),
+        Command::Guard { program } => process::guard(&program),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,16 +1,18 @@
 //! Running other programs: to the end, for their output, or beside us as servers that never outlive us.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Seconds with one decimal, minutes beyond two of them.
 pub struct Elapsed(pub Duration);
@@ -87,6 +89,31 @@ fn describe(command: &Command) -> String {
     std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
+/// A program that does not look at its standard input, made to end when that does: see [`guard`].
+pub fn guarded(program: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("where is xtask?")?);
+    command.arg("guard").arg(program);
+    Ok(command)
+}
+
+/// Runs a program and sends it SIGTERM at the end of our standard input, which is when whoever started us is gone.
+/// Signals to our group are the program's to heed; its exit status becomes ours.
+pub fn guard(program: &[OsString]) -> Result<bool> {
+    let [name, arguments @ ..] = program else { bail!("no program named") };
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    let mut child = Command::new(name).args(arguments).stdin(Stdio::null()).spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        if let Some(pid) = pid {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    });
+    std::process::exit(child.wait()?.code().unwrap_or(1))
+}
+
 /// A server beside us, in a process group of its own: dropping it ends the group.
 pub struct Server {
     name: &'static str,
@@ -132,9 +159,13 @@ impl Server {
         self.child.try_wait().ok().flatten().map(|status| (self.name, status))
     }
 
-    /// Lets it run on without us.
-    pub fn leave(self) {
+    /// Lets it run on without us, after a last word on its standard input.
+    pub fn leave(mut self, word: &str) -> Result<()> {
+        if let Some(stdin) = self.stdin.as_mut() {
+            writeln!(stdin, "{word}")?;
+        }
         std::mem::forget(self);
+        Ok(())
     }
 
     /// Sends a signal to its group.

@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::credentials::Credentials;
-use crate::process::Server;
+use crate::process::{self, Server};
 use crate::tools::Tools;
 use crate::{http, paths, ready_policy};
 
@@ -103,7 +103,7 @@ struct Ports {
 fn start_emulators(state: &Path) -> Result<(Server, Emulators)> {
     let memory = state.join("ports.json");
     let last: Ports = fs::read(&memory).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
-    let mut command = Command::new(paths::binary("emulators"));
+    let mut command = process::guarded(&paths::binary("emulators"))?;
     command
         .args(["--sts-port", &free_or_any(last.sts).to_string()])
         .args(["--issuer-port", &free_or_any(last.issuer).to_string()])

@@ -1,6 +1,5 @@
 //! A machine with a runner on it: a state directory and an environment, nothing inherited but the PATH.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use super::Scene;
 use crate::paths;
-use crate::process::Server;
+use crate::process::{self, Server};
 
 /// One machine.
 pub struct Host {
@@ -76,8 +75,11 @@ impl Host {
     }
 
     /// The runner, about to run here.
-    pub fn runner(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(paths::binary("runner"));
+    fn runner(&self, arguments: &[&str]) -> Command {
+        self.provide(Command::new(paths::binary("runner")), arguments)
+    }
+
+    fn provide(&self, mut command: Command, arguments: &[&str]) -> Command {
         command
             .args(arguments)
             .args(["--output", "json"])
@@ -91,7 +93,8 @@ impl Host {
     /// `runner run`, once it has printed its first line: the certificate, or why there is none.
     pub fn run(&self) -> Result<(Server, Value)> {
         std::fs::create_dir_all(&self.state)?;
-        Server::start("runner", &mut self.runner(&["run"]), None, &self.log())
+        let mut runner = self.provide(process::guarded(&paths::binary("runner"))?, &["run"]);
+        Server::start("runner", &mut runner, None, &self.log())
     }
 
     fn log(&self) -> PathBuf {
@@ -126,7 +129,7 @@ impl Host {
 
     /// The body that `enroll` would send, secrets and all.
     pub fn evidence(&self) -> Result<Value> {
-        let text = crate::process::capture(&mut self.runner(&["attest", "--reveal"]))?;
+        let text = process::capture(&mut self.runner(&["attest", "--reveal"]))?;
         serde_json::from_str(&text).context("`runner attest` gave no JSON")
     }
 }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use self::report::Report;
 use crate::credentials::Credentials;
-use crate::dev::Ready;
+use crate::dev::{Ready, STAY};
 use crate::operator::Operator;
 use crate::process::Server;
 use crate::progress::Step;
@@ -43,7 +43,7 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
     binaries::build()?;
     let credentials = Credentials::load_or_make()?;
     let folder = tempfile::Builder::new().prefix("rootpilot-demo-").tempdir()?;
-    let (server, ready) = start(folder.path(), args.keep)?;
+    let (server, ready) = start(folder.path())?;
     let scene = Scene { operator: Operator::new(&ready.url, &credentials), ready: &ready, folder: folder.path() };
     let mut report = Report::default();
     modes::show(&scene, &mut report)?;
@@ -53,29 +53,28 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
         Output::Json => println!("{}", report.json()),
     }
     if args.keep {
-        keep(server, &ready, folder);
+        keep(server, &ready, folder)?;
     }
     Ok(report.holds())
 }
 
-/// Starts `dev`. Unless it is to be kept, it ends when we do, even when we are killed.
-fn start(folder: &Path, keep: bool) -> Result<(Server, Ready)> {
+/// Starts `dev`, which ends when we do, even when we are killed.
+fn start(folder: &Path) -> Result<(Server, Ready)> {
     let step = Step::begin("Verifier in workerd, STS emulator, OIDC issuer");
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["dev", "--output", "json", "--port", "0", "--built", "--state-dir"]).arg(folder.join("dev"));
-    if !keep {
-        command.arg("--until-stdin-ends");
-    }
+    command.args(["dev", "--output", "json", "--port", "0", "--built", "--until-stdin-ends", "--state-dir"]);
+    command.arg(folder.join("dev"));
     let (server, ready) = Server::start("dev", &mut command, None, &folder.join("dev.log"))?;
     let ready: Ready = serde_json::from_value(ready).context("the ready line of dev")?;
     step.end(&ready.url);
     Ok((server, ready))
 }
 
-fn keep(server: Server, ready: &Ready, folder: TempDir) {
+fn keep(server: Server, ready: &Ready, folder: TempDir) -> Result<()> {
     let folder = folder.keep();
-    server.leave();
+    server.leave(STAY)?;
     eprintln!("Left running at {}, files in {}; stop with: kill {}", ready.url, folder.display(), ready.pid);
+    Ok(())
 }
 
 /// Where it all happens.
