@@ -176,8 +176,7 @@ In another terminal:
 
 Enroll by bootstrap token:
 
-  RUNNER_BOOTSTRAP_TOKEN=$(edgectl token mint acme --output json | {TOKEN_FIELD}) \\
-    RUNNER_STATE_DIR=/tmp/runner-token runner enroll
+  RUNNER_BOOTSTRAP_TOKEN=$(edgectl token mint acme) RUNNER_STATE_DIR=/tmp/runner-token runner enroll
 {emulated}
 Look around:
 
@@ -189,9 +188,6 @@ Look around:
 "
     )
 }
-
-/// Takes the token out of a line of JSON without a JSON tool.
-const TOKEN_FIELD: &str = r#"sed -n 's/.*"token": *"\([^"]*\)".*/\1/p'"#;
 
 fn emulated_modes(sts: &str, issuer: &str) -> String {
     let (id, secret) = DEVELOPER_KEY;
@@ -206,7 +202,7 @@ By AWS identity (the user {ACME_USER} of the STS emulator):
 
 By a Kubernetes token (the OIDC issuer stands for a GKE cluster):
 
-  curl -s -d '{{\"audience\":[\"{audience}\"]}}' {issuer}/_control/token | {TOKEN_FIELD} > /tmp/gke-token
+  curl -s -d '{{\"audience\":[\"{audience}\"]}}' {issuer}/_control/token | cut -d'\"' -f4 > /tmp/gke-token
   RUNNER_ATTESTATION_MODE=gke-oidc RUNNER_GKE_TOKEN_PATH=/tmp/gke-token \\
     RUNNER_STATE_DIR=/tmp/runner-gke runner enroll
 "
