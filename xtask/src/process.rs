@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Seconds with one decimal, minutes beyond two of them.
@@ -104,12 +104,10 @@ pub fn guard(program: &[OsString]) -> Result<bool> {
         signal_hook::flag::register(signal, Arc::default())?;
     }
     let mut child = Command::new(name).args(arguments).stdin(Stdio::null()).spawn()?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let pid = Pid::from_child(&child);
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        if let Some(pid) = pid {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+        let _ = kill_process(pid, Signal::TERM);
     });
     std::process::exit(child.wait()?.code().unwrap_or(1))
 }
@@ -119,6 +117,7 @@ pub struct Server {
     name: &'static str,
     child: Child,
     stdin: Option<ChildStdin>,
+    status: Option<ExitStatus>,
 }
 
 impl Server {
@@ -140,7 +139,7 @@ impl Server {
             .with_context(|| format!("cannot start {name}"))?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().context("no standard output")?;
-        let mut server = Self { name, child, stdin };
+        let mut server = Self { name, child, stdin, status: None };
         if let (Some(stdin), Some(input)) = (server.stdin.as_mut(), input) {
             writeln!(stdin, "{input}").with_context(|| format!("{name} does not read its configuration"))?;
         }
@@ -156,7 +155,7 @@ impl Server {
 
     /// Whether it has ended by itself, and how.
     pub fn ended(&mut self) -> Option<(&'static str, ExitStatus)> {
-        self.child.try_wait().ok().flatten().map(|status| (self.name, status))
+        self.is_over().then(|| (self.name, self.reap()))
     }
 
     /// Lets it run on without us, after a last word on its standard input.
@@ -168,11 +167,11 @@ impl Server {
         Ok(())
     }
 
-    /// Sends a signal to its group.
+    /// Sends a signal to its group, unless it was waited for: then the id may be somebody else's.
     pub fn signal(&self, signal: Signal) {
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+        if self.status.is_none() {
             // Fails only when the group is gone, which is what we want.
-            let _ = kill_process_group(pid, signal);
+            let _ = kill_process_group(Pid::from_child(&self.child), signal);
         }
     }
 
@@ -185,19 +184,82 @@ impl Server {
         drop(self.stdin.take());
         self.signal(Signal::TERM);
         let deadline = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < deadline {
-            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-                break;
-            }
+        while !self.is_over() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
+        self.reap()
+    }
+
+    /// Looks without waiting for it, so that its id stays its own.
+    fn is_over(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        self.status.is_some() || !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
+    }
+
+    /// Ends what is left of the group, then waits for the head of it.
+    fn reap(&mut self) -> ExitStatus {
         self.signal(Signal::KILL);
-        self.child.wait().unwrap_or_default()
+        let status = self.child.wait().unwrap_or_default();
+        *self.status.get_or_insert(status)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn log() -> tempfile::NamedTempFile {
+        tempfile::NamedTempFile::new().unwrap()
+    }
+
+    #[test]
+    fn a_server_reads_its_configuration_and_ends_with_its_input() {
+        let mut command = shell("read line; echo \"$line\"; cat >/dev/null; exit 3");
+        let given = serde_json::json!({"port": 0});
+        let (server, ready) = Server::start("echo", &mut command, Some(&given), log().path()).unwrap();
+        assert_eq!(ready, given);
+        assert!(!server.is_over());
+        drop(server);
+    }
+
+    #[test]
+    fn what_a_server_started_ends_with_it() {
+        let mut command = shell("trap '' TERM; sleep 1000 & echo \"{\\\"pid\\\":$!}\"; exit 0");
+        let (mut server, ready) = Server::start("parent", &mut command, None, log().path()).unwrap();
+        let grandchild = Pid::from_raw(i32::try_from(ready["pid"].as_i64().unwrap()).unwrap()).unwrap();
+        while server.ended().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Gone, or a zombie that nobody has waited for yet: either way it is not asleep any more.
+        let stat = format!("/proc/{}/stat", grandchild.as_raw_nonzero());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            assert!(Instant::now() < deadline, "the grandchild lives on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_start_says_why() {
+        let mut command = shell("echo no such port >&2; exit 1");
+        let error = Server::start("verifier", &mut command, None, log().path()).err().unwrap();
+        assert!(error.to_string().contains("no such port"), "{error}");
+    }
+
+    #[test]
+    fn a_message_names_the_program_but_not_where_it_is() {
+        assert_eq!(describe(Command::new("/some/where/npm").arg("ci")), "npm ci");
     }
 }
