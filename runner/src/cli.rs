@@ -4,6 +4,7 @@
 //! contract. There is no flag for the bootstrap token itself, because arguments can be read by every user of the machine.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -42,6 +43,21 @@ pub enum Command {
     },
     /// Show the identity in the state directory; status 0 when its certificate is live
     Status,
+    /// Check clock, address, TLS, evidence and state directory, and say what to do
+    ///
+    /// Enrols nothing. The status is that of the first check that fails.
+    Doctor,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
 }
 
 /// How results are written to standard output.
@@ -99,6 +115,7 @@ const AFTER_HELP: &str = "\
 Examples:
   RUNNER_BOOTSTRAP_TOKEN=rpbt_… runner enroll --control-plane-url https://edge.example.com
   RUNNER_ATTESTATION_MODE=aws-sts AWS_REGION=eu-west-1 runner run
+  runner doctor
 
 Exit status: 0 done, 78 configuration, 77 refused, 69 not reachable. See --help for every variable.";
 
@@ -112,6 +129,7 @@ Examples:
     RUNNER_ATTESTATION_MODE=gke-oidc runner run
   What would be sent, and why it may be refused:
     runner attest
+    runner doctor
   
 Variables (a flag of the same name wins; an empty variable counts as unset):
   RUNNER_CONTROL_PLANE_URL     the control plane's address

@@ -314,10 +314,8 @@ impl ControlPlaneUrl {
         match this.0.scheme() {
             "https" if this.0.host().is_some() => Ok(this),
             "http" if this.is_loopback() => Ok(this),
-            "http" => {
-                Err(wrong("must be https").hint("https is required: http is accepted for loopback addresses only"))
-            }
-            _ => Err(wrong("must be https").hint("https is required, such as https://edge.example.com")),
+            "http" => Err(wrong("cannot be used: https is required; http is accepted for loopback addresses only")),
+            _ => Err(wrong("cannot be used: https is required").hint("such as https://edge.example.com")),
         }
     }
 

@@ -7,14 +7,17 @@
 pub mod fault;
 pub mod tls;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use protocol::{EnrollRequest, EnrollResponse, Problem};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 
 pub use fault::Fault;
+use zeroize::Zeroizing;
 
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, ControlPlaneUrl};
@@ -92,7 +95,11 @@ impl Route {
 impl ControlPlane {
     /// A client for the configured address. Reads certificate authorities only where TLS is used.
     pub fn new(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
-        let url = config.control_plane.clone();
+        Self::at(config.control_plane.clone(), config.ca_file.as_deref(), clock)
+    }
+
+    /// A client for an address.
+    pub fn at(url: ControlPlaneUrl, ca_file: Option<&Path>, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let presented = tls::Presented::default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("rootpilot-runner/", env!("CARGO_PKG_VERSION")))
@@ -102,7 +109,7 @@ impl ControlPlane {
             .pool_max_idle_per_host(0)
             .dns_resolver(fault::Resolver);
         builder = if url.is_https() {
-            builder.https_only(true).tls_backend_preconfigured(tls::config(config.ca_file.as_deref(), &presented)?)
+            builder.https_only(true).tls_backend_preconfigured(tls::config(ca_file, &presented)?)
         } else {
             builder.no_proxy().tls_backend_preconfigured(tls::without_authorities()?)
         };
@@ -119,13 +126,15 @@ impl ControlPlane {
 
     /// Asks for a certificate.
     pub async fn request(&self, route: Route, request: &EnrollRequest<'_>) -> Result<Answer, CallError> {
-        let body = serde_json::to_vec(request).map_err(|error| CallError::Unusable(error.to_string()))?;
+        // Room for the largest request there is, so that no part of it is left behind by growing.
+        let mut body = Zeroizing::new(Vec::with_capacity(protocol::limits::BODY));
+        serde_json::to_writer(&mut *body, request).map_err(|error| CallError::Unusable(error.to_string()))?;
         let call = self
             .http
             .post(self.url.route(route.path()))
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, application/problem+json")
-            .body(body);
+            .body(Bytes::from_owner(body));
         let (status, headers, body) = self.send(call).await?;
         let received = self.clock.now();
         if status != 200 {
@@ -137,9 +146,9 @@ impl ControlPlane {
         Ok(Answer { response, received })
     }
 
-    /// `GET /healthz`: the status and the server's clock, for the doctor.
-    pub async fn health(&self) -> Result<(u16, HeaderMap, Vec<u8>), CallError> {
-        self.send(self.http.get(self.url.route("/healthz")).header(ACCEPT, "application/json")).await
+    /// Asks for a public document: status, headers, body.
+    pub async fn get(&self, path: &str) -> Result<(u16, HeaderMap, Vec<u8>), CallError> {
+        self.send(self.http.get(self.url.route(path)).header(ACCEPT, "application/json")).await
     }
 
     async fn send(&self, call: reqwest::RequestBuilder) -> Result<(u16, HeaderMap, Vec<u8>), CallError> {

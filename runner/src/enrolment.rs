@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{Attestation, EnrollRequest, Reason};
@@ -17,13 +18,15 @@ use crate::evidence::{self, Binding, Evidence, EvidenceSource, Facts, Fingerprin
 use crate::explain::{self, Context};
 use crate::failure::{Failure, Remedy};
 use crate::identity::Identity;
-use crate::identity_store::{IdentityStore, State};
+use crate::identity_store::{IdentityStore, LastFailure, State};
 use crate::key::{Key, KeyError};
 
 /// How a certificate was got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
+    /// It was there and is live.
+    Kept,
     /// First attestation in this state directory.
     Enrolled,
     /// Attestation with the key of the present certificate.
@@ -62,6 +65,7 @@ pub struct Enroller {
     state: State,
     /// When the present certificate arrived, if in this process.
     received: Option<Moment>,
+    last_fingerprint: Option<Fingerprint>,
     clock: Arc<dyn Clock>,
 }
 
@@ -72,7 +76,7 @@ impl Enroller {
         let source = evidence::source(&config);
         let mut store = IdentityStore::open(&config.state_dir)?;
         let state = store.load(config.control_plane.as_str(), config.method.mode())?;
-        Ok(Self { config, control_plane, source, store, state, received: None, clock })
+        Ok(Self { config, control_plane, source, store, state, received: None, last_fingerprint: None, clock })
     }
 
     /// The present certificate, live or not.
@@ -88,6 +92,21 @@ impl Enroller {
     /// The material of evidence as it is now.
     pub async fn fingerprint(&self) -> Option<Fingerprint> {
         self.source.fingerprint().await
+    }
+
+    /// The material of the last evidence that was sent.
+    pub const fn last_fingerprint(&self) -> Option<&Fingerprint> {
+        self.last_fingerprint.as_ref()
+    }
+
+    /// Keeps what went wrong for `runner status`.
+    pub fn note_failure(&self, failure: &LastFailure) {
+        self.store.note_failure(failure);
+    }
+
+    /// How often to look at it for a change.
+    pub fn evidence_pause(&self) -> Duration {
+        self.source.pause()
     }
 
     /// Attests by the configured mode, with the key of the present certificate where there is one (PROTOCOL, Enroll).
@@ -152,6 +171,7 @@ impl Enroller {
         evidence: Evidence,
     ) -> Result<(), (Attempted, Option<Timestamp>)> {
         let Evidence { attestation, facts } = evidence;
+        self.last_fingerprint.clone_from(&facts.fingerprint);
         let mut request = EnrollRequest { csr: Cow::Borrowed(csr), attestation };
         let outcome = self.control_plane.request(route, &request).await;
         wipe(&mut request.attestation);

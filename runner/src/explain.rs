@@ -108,9 +108,10 @@ fn skew(problem: &Problem, now: Timestamp) -> Option<jiff::SignedDuration> {
     Some(now.duration_since(server))
 }
 
-/// `20 min`, `45 s`, `3 h 10 min`.
+/// `45 s`, `20 min`, `3 h 10 min`: to the second below two minutes, then to the minute.
 pub fn amount(duration: jiff::SignedDuration) -> String {
     let seconds = duration.abs().as_secs();
+    let seconds = if seconds < 120 { seconds } else { (seconds + 30) / 60 * 60 };
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, s) => format!("{s} s"),
         (0, 0, m, 0) => format!("{m} min"),
@@ -124,3 +125,6 @@ pub fn amount(duration: jiff::SignedDuration) -> String {
 pub const fn direction(skew: jiff::SignedDuration) -> &'static str {
     if skew.is_negative() { "slow" } else { "fast" }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use protocol::Problem;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Exit status of the process (PROTOCOL, Runner).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl From<Exit> for std::process::ExitCode {
 }
 
 /// Whose move it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// This machine's configuration.

@@ -30,7 +30,7 @@ pub struct Identity {
     pub tenant: String,
     /// SPIFFE id.
     pub spiffe_id: String,
-    /// Serial number, hex.
+    /// Serial number, 32 lower-case hex digits.
     pub serial: String,
     /// Start of the certificate.
     pub not_before: Timestamp,
@@ -156,12 +156,11 @@ fn after(later: Timestamp, earlier: Timestamp) -> Duration {
     Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
 }
 
+/// 32 lower-case digits at least, as the control plane writes serials.
 fn hex(octets: &[u8]) -> String {
-    octets
-        .iter()
-        .flat_map(|octet| [octet >> 4, octet & 15])
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
+    let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]);
+    let text: String = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
+    format!("{text:0>32}")
 }
 
 /// The first certificate of a chain.

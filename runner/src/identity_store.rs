@@ -6,6 +6,7 @@
 //! | `key.pem` | key of the present certificate | 0600 |
 //! | `certificate.pem`, `trust-bundle.pem` | chain and roots for other programs, written from `identity.json` | 0644 |
 //! | `pending-key.pem` | a key whose CSR was or will be sent | 0600 |
+//! | `last-failure.json` | what the running runner met last, until it is over; for `runner status` | 0644 |
 //! | `lock` | held while a runner works here | 0600 |
 //! | `set-aside-<time>/` | what could not be used | 0700 |
 //!
@@ -19,14 +20,15 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use protocol::Mode;
+use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::{Class, Failure};
 use crate::identity::{Identity, VERSION};
 use crate::key::Key;
 use crate::output::one_line;
 
 pub use files::{CERTIFICATE, IDENTITY, KEY, LOCK, PENDING_KEY, TRUST_BUNDLE};
-use files::{EXPORT, SECRET};
+use files::{EXPORT, LAST_FAILURE, SECRET};
 
 /// What the directory holds, as far as it can be used.
 #[derive(Debug, Default)]
@@ -103,6 +105,15 @@ impl IdentityStore {
         Ok(())
     }
 
+    /// Keeps what went wrong where `runner status` finds it. Failing to is no failure.
+    pub fn note_failure(&self, failure: &LastFailure) {
+        let noted =
+            serde_json::to_vec_pretty(failure).ok().map(|json| files::replace(&self.dir, LAST_FAILURE, &json, EXPORT));
+        if let Some(Err(failure)) = noted {
+            tracing::debug!("{failure}");
+        }
+    }
+
     /// Stores a new key before its CSR is sent.
     pub fn store_pending(&mut self, key: &Key) -> Result<(), Failure> {
         let pem = key.to_pem().map_err(|error| Failure::configuration(error.to_string()))?;
@@ -121,8 +132,29 @@ impl IdentityStore {
             _ => files::remove(&self.dir, PENDING_KEY)?,
         }
         self.export(identity)?;
+        files::remove(&self.dir, LAST_FAILURE)?;
         files::sync_dir(&self.dir)
     }
+}
+
+/// What the runner met last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastFailure {
+    /// When.
+    pub time: Timestamp,
+    /// Whose move it is.
+    pub class: Class,
+    /// One sentence.
+    pub message: String,
+    /// What to do.
+    pub hints: Vec<String>,
+    /// What the runner does.
+    pub then: String,
+}
+
+/// Reads the last failure, where there is one that can be read.
+pub fn last_failure(dir: &Path) -> Option<LastFailure> {
+    files::read(dir, LAST_FAILURE).ok().flatten().and_then(|bytes| serde_json::from_slice(&bytes).ok())
 }
 
 /// Reads the state without changing anything, for any number of readers.

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod control_plane;
+pub mod doctor;
 pub mod enrolment;
 pub mod evidence;
 pub mod explain;

@@ -23,12 +23,11 @@ fn main() -> ExitCode {
             return if shown { Exit::Done.into() } else { Exit::Configuration.into() };
         }
     };
-    let format = cli.options.output;
     let command = cli.command.unwrap_or(Command::Run);
     match start_logging(&cli.options, &command).and_then(|()| dispatch(&cli.options, &command)) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            output::failure(&failure, format);
+            report(&failure, &cli.options, &command);
             failure.class.exit().into()
         }
     }
@@ -37,11 +36,20 @@ fn main() -> ExitCode {
 fn dispatch(options: &Options, command: &Command) -> Result<Exit, Failure> {
     let environment = |name: &str| std::env::var_os(name);
     let format = options.output;
-    if *command == Command::Status {
-        return commands::status::status(&config::state_dir(options), format);
+    match command {
+        Command::Status => return commands::status::status(&config::state_dir(options), format),
+        Command::Completions { shell } => {
+            commands::generate::completions(*shell);
+            return Ok(Exit::Done);
+        }
+        Command::Man { directory } => return commands::generate::man(directory).map(|()| Exit::Done),
+        Command::Run | Command::Enroll | Command::Attest { .. } | Command::Doctor => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::configuration(format!("cannot start: {error}")))?;
+    if *command == Command::Doctor {
+        return Ok(runtime.block_on(commands::doctor::doctor(options, &environment)));
+    }
     let config = Config::resolve(options, &environment)?;
     let done = runtime.block_on(async {
         match command {
@@ -52,6 +60,24 @@ fn dispatch(options: &Options, command: &Command) -> Result<Exit, Failure> {
     });
     runtime.shutdown_background();
     done.map(|()| Exit::Done)
+}
+
+/// The last words: plain lines, or for a daemon that logs JSON one more line of it. Texts of the contract are always plain.
+fn report(failure: &Failure, options: &Options, command: &Command) {
+    if *command == Command::Run && options.log_format.as_deref() == Some("json") && !failure.verbatim {
+        let problem = failure.problem.as_deref();
+        tracing::error!(
+            exit_status = failure.class.exit() as u8,
+            code = problem.map(|problem| problem.code.as_str()),
+            reason = problem.and_then(|problem| problem.reason).map(protocol::Reason::as_str),
+            hints = failure.hints.join("; "),
+            "{}",
+            failure.message
+        );
+        output::failure_data(failure, options.output);
+    } else {
+        output::failure(failure, options.output);
+    }
 }
 
 /// Log lines go to standard error: `RUST_LOG` decides which, `RUNNER_LOG_FORMAT` how they look.

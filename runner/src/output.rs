@@ -32,8 +32,12 @@ pub fn one_line(text: &str) -> String {
 
 /// Writes a failure to standard error, and with `--output json` an object to standard output.
 pub fn failure(failure: &Failure, output: Output) {
-    let mut stderr = anstream::stderr().lock();
-    let _ = write_failure(&mut stderr, failure);
+    let _ = write_failure(&mut anstream::stderr().lock(), failure);
+    failure_data(failure, output);
+}
+
+/// The object alone.
+pub fn failure_data(failure: &Failure, output: Output) {
     if output == Output::Json {
         json(&FailureJson::from(failure));
     }

@@ -23,15 +23,16 @@ use crate::enrolment::{Attempted, Enroller, How};
 use crate::evidence::Fingerprint;
 use crate::failure::{Class, Failure, Remedy};
 use crate::identity::Identity;
+use crate::identity_store::LastFailure;
 use crate::{hook, service};
 use signals::{Signal, Signals};
 
 /// How often a refusal is tried again while a certificate lives.
 const REFUSED_PAUSE: Duration = Duration::from_mins(5);
-/// How often evidence is looked at for a change.
-const EVIDENCE_PAUSE: Duration = Duration::from_secs(5);
 /// Longest sleep between two looks at the clocks.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+/// No certificate is acted on sooner.
+const SHORTEST: Duration = Duration::from_millis(250);
 /// A clock that moved by more is spoken of.
 const JUMP: jiff::SignedDuration = jiff::SignedDuration::from_secs(60);
 
@@ -84,7 +85,7 @@ enum Watch {
     Evidence(Option<Fingerprint>),
 }
 
-/// Called after each new certificate.
+/// Called for the certificate that is there at the start, and after each new one.
 pub type OnCertificate = Box<dyn Fn(How, &Identity) + Send>;
 
 /// The daemon.
@@ -92,6 +93,8 @@ pub struct Daemon {
     enroller: Enroller,
     clock: Arc<dyn Clock>,
     on_certificate: OnCertificate,
+    /// Serial number of the present certificate.
+    serial: Option<String>,
     /// Life of the present certificate.
     life: Option<Span>,
     backoff: ExponentialBackoff,
@@ -116,6 +119,7 @@ impl Daemon {
             enroller,
             clock,
             on_certificate,
+            serial: None,
             life: None,
             backoff: backoff(),
             last_message: String::new(),
@@ -144,12 +148,12 @@ impl Daemon {
                 () = signals.terminated() => break,
                 outcome = self.attempt(next) => outcome,
             };
-            let outcome_is_new = outcome.is_ok();
+            let before = self.serial.clone();
             wait = match outcome {
                 Ok(how) => self.succeeded(how),
                 Err(attempted) => self.failed(next, attempted)?,
             };
-            if outcome_is_new {
+            if self.serial != before {
                 tokio::select! {
                     biased;
                     () = signals.terminated() => break,
@@ -173,14 +177,16 @@ impl Daemon {
             return at_once(Next::Attest);
         }
         self.life = Some(Span::new(now, left));
+        self.serial = Some(identity.serial.clone());
         self.tell_ready(&identity);
+        (self.on_certificate)(How::Kept, &identity);
         let next = next_for(&identity);
         let Some(age) = identity.age(now.wall) else {
             tracing::warn!("the clock of this machine was set back since the certificate arrived: renewing now");
             return at_once(next);
         };
         tracing::info!("certificate of runner {} is live for {left:.0?}", identity.runner_id);
-        let delay = jittered(identity.renewal_delay()).saturating_sub(age);
+        let delay = delay_for(&identity).saturating_sub(age);
         Wait { next, until: Span::new(now, delay), watch: Watch::Nothing }
     }
 
@@ -212,27 +218,36 @@ impl Daemon {
         let Some(identity) = self.enroller.identity().cloned() else {
             return Wait { next: Next::Attest, until: Span::new(now, Duration::ZERO), watch: Watch::Nothing };
         };
+        let is_same = self.serial.replace(identity.serial.clone()).is_some_and(|serial| serial == identity.serial);
         self.life = Some(Span::new(now, identity.lifetime()));
         let skew = identity.clock_skew();
         if skew.abs() >= JUMP {
             let (amount, direction) = (crate::explain::amount(skew), crate::explain::direction(skew));
             tracing::warn!("the clock of this machine is {amount} {direction} against the control plane's");
         }
-        tracing::info!(
-            runner_id = %identity.runner_id, tenant = %identity.tenant, serial = %identity.serial, not_after = %identity.not_after,
-            "{}", match how {
+        if is_same {
+            tracing::info!(
+                "the control plane gave the same certificate again: new evidence is needed for a longer one"
+            );
+        } else {
+            let what = match how {
+                How::Kept => "kept",
                 How::Enrolled => "enrolled",
                 How::Reattested => "attested again",
                 How::Renewed => "renewed",
-            }
-        );
-        self.tell_ready(&identity);
-        (self.on_certificate)(how, &identity);
-        Wait {
-            next: next_for(&identity),
-            until: Span::new(now, jittered(identity.renewal_delay())),
-            watch: Watch::Nothing,
+            };
+            let Identity { runner_id, tenant, serial, not_after, .. } = &identity;
+            tracing::info!(%runner_id, %tenant, %serial, %not_after, "{what}");
+            (self.on_certificate)(how, &identity);
         }
+        self.tell_ready(&identity);
+        let delay = delay_for(&identity);
+        if is_same {
+            // The evidence that was just used up may be replaced before the certificate ends.
+            let watch = Watch::Evidence(self.enroller.last_fingerprint().cloned());
+            return Wait { next: Next::Attest, until: Span::new(now, delay), watch };
+        }
+        Wait { next: next_for(&identity), until: Span::new(now, delay), watch: Watch::Nothing }
     }
 
     async fn run_hook(&self) {
@@ -277,6 +292,7 @@ impl Daemon {
 
     /// Says what happened and what follows; hints once for the same message.
     fn report(&mut self, failure: &Failure, then: &str) {
+        let status = format!("{}; {then}", failure.message);
         let problem = failure.problem.as_deref();
         let code = problem.map(|problem| problem.code.as_str());
         let reason = problem.and_then(|problem| problem.reason).map(protocol::Reason::as_str);
@@ -292,7 +308,9 @@ impl Daemon {
             }
             self.last_message.clone_from(message);
         }
-        let status = format!("{message}; {then}");
+        let (time, hints) = (self.clock.now().wall, failure.hints.clone());
+        let (message, then) = (message.clone(), then.to_owned());
+        self.enroller.note_failure(&LastFailure { time, class: failure.class, message, hints, then });
         if self.is_live() && !self.is_ready {
             service::ready(&status);
             self.is_ready = true;
@@ -327,7 +345,8 @@ impl Daemon {
             if left.is_zero() {
                 return None;
             }
-            let longest = if matches!(wait.watch, Watch::Nothing) { LONGEST_SLEEP } else { EVIDENCE_PAUSE };
+            let longest =
+                if matches!(wait.watch, Watch::Nothing) { LONGEST_SLEEP } else { self.enroller.evidence_pause() };
             tokio::select! {
                 biased;
                 signal = signals.next() => return Some(signal),
@@ -344,6 +363,12 @@ impl Daemon {
             }
         }
     }
+}
+
+/// When to act on a certificate: at half of its life ±10 %, never at once and never at its very end.
+fn delay_for(identity: &Identity) -> Duration {
+    let life = identity.lifetime();
+    jittered(identity.renewal_delay()).clamp(life.mul_f64(0.1), life.mul_f64(0.95)).max(SHORTEST)
 }
 
 fn next_for(identity: &Identity) -> Next {

@@ -12,7 +12,7 @@ use crate::cli::Output;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::enrolment::{Enroller, How};
-use crate::failure::{Failure, Remedy};
+use crate::failure::{Class, Failure, Remedy};
 use crate::{hook, output};
 
 /// Retries after the first attempt.
@@ -51,7 +51,9 @@ async fn with_retries(enroller: &mut Enroller) -> Result<How, Failure> {
             Ok(how) => return Ok(how),
             Err(attempted) => attempted.failure,
         };
-        let Remedy::Retry { after } = failure.remedy else { return Err(failure) };
+        let (Class::Unreachable, Remedy::Retry { after }) = (failure.class, failure.remedy) else {
+            return Err(failure);
+        };
         let Some(delay) = delays.next() else { return Err(failure) };
         let delay = delay.max(after.unwrap_or_default());
         if begin.elapsed() + delay > PATIENCE {

@@ -1,7 +1,9 @@
 //! The commands of the binary, a file each.
 
 pub mod attest;
+pub mod doctor;
 pub mod enroll;
+pub mod generate;
 pub mod run;
 pub mod status;
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::IdentityJson;
 use crate::cli::Output;
 use crate::failure::{Exit, Failure};
-use crate::identity_store;
+use crate::identity_store::{self, LastFailure};
 use crate::output;
 
 /// State of the certificate.
@@ -32,6 +32,7 @@ struct StatusJson<'a> {
     running: bool,
     state_dir: String,
     faults: Vec<String>,
+    last_failure: Option<LastFailure>,
     identity: Option<IdentityJson<'a>>,
 }
 
@@ -50,6 +51,7 @@ pub fn status(state_dir: &Path, format: Output) -> Result<Exit, Failure> {
         running: identity_store::is_locked(state_dir),
         state_dir: state_dir.display().to_string(),
         faults: state.faults.iter().map(|fault| fault.what.clone()).collect(),
+        last_failure: identity_store::last_failure(state_dir),
         identity: state.identity.as_ref().map(|identity| IdentityJson::new(None, identity, state_dir)),
     };
     match format {
@@ -68,7 +70,13 @@ fn print(json: &StatusJson<'_>) {
     if let Some(identity) = &json.identity {
         identity.print();
     }
-    output::line(&format!("{:<14} {}", "runner", if json.running { "at work" } else { "not at work" }));
+    output::line(&format!("{:<14} {}", "process", if json.running { "at work" } else { "not at work" }));
+    if let Some(failure) = &json.last_failure {
+        output::line(&format!("{:<14} {:.0}: {}; {}", "last failure", failure.time, failure.message, failure.then));
+        for hint in &failure.hints {
+            output::line(&format!("{:<14} {hint}", ""));
+        }
+    }
     for fault in &json.faults {
         output::line(&format!("{:<14} {fault}", "fault"));
     }

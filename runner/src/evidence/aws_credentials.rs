@@ -142,12 +142,15 @@ async fn explain(error: &CredentialsError) -> Failure {
     if matches!(error, CredentialsError::CredentialsNotLoaded(_)) || full.contains("IMDS") {
         return nothing_found(&causes).await;
     }
-    if (full.contains("Sso") || causes.contains("SSO"))
-        && let Some(failure) = explain_sso(&full, &causes)
-    {
+    if let Some(failure) = unreadable_token_file() {
         return failure;
     }
-    if full.contains("AssumeRoleWithWebIdentity")
+    let is_sso = ["Sso", "SSO", "UnauthorizedException"].iter().any(|name| full.contains(name));
+    if is_sso && let Some(failure) = explain_sso(&full, &causes) {
+        return failure;
+    }
+    let web_identity = std::env::var_os("AWS_WEB_IDENTITY_TOKEN_FILE").is_some_and(|path| !path.is_empty());
+    if (web_identity || full.contains("AssumeRoleWithWebIdentity"))
         && let Some(failure) = explain_web_identity(&full, &causes)
     {
         return failure;
@@ -166,6 +169,19 @@ async fn explain(error: &CredentialsError) -> Failure {
     }
     Failure::configuration(format!("AWS credentials cannot be loaded: {causes}"))
         .hint("RUST_LOG=aws_config=debug shows each step; `aws sts get-caller-identity` should work as the same user")
+}
+
+/// The SDK names an error of the system, but not the file that a variable sent it to.
+fn unreadable_token_file() -> Option<Failure> {
+    ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"].into_iter().find_map(|variable| {
+        let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
+        let error = std::fs::read(&path).err()?;
+        let path = one_line(&path.to_string_lossy());
+        Some(
+            Failure::configuration(format!("AWS credentials: cannot read {path}, which {variable} names: {error}"))
+                .hint("is the token volume of IRSA or EKS Pod Identity mounted, and readable by this user (fsGroup)?"),
+        )
+    })
 }
 
 fn explain_sso(full: &str, causes: &str) -> Option<Failure> {

@@ -4,6 +4,7 @@
 //! key. Its parts are the evidence: the control plane rebuilds and executes it. Credentials come from [`super::aws_credentials`].
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_credential_types::Credentials;
@@ -83,6 +84,11 @@ impl EvidenceSource for AwsSts {
 
     async fn fingerprint(&self) -> Option<Fingerprint> {
         aws_credentials::load(&self.region).await.ok().map(|loaded| fingerprint(&loaded.credentials))
+    }
+
+    /// Each look runs the whole chain, which may ask AWS.
+    fn pause(&self) -> Duration {
+        Duration::from_secs(10)
     }
 }
 

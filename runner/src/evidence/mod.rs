@@ -9,6 +9,8 @@ pub mod bootstrap_token;
 pub mod kubernetes_oidc;
 pub mod mtls_renewal;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{Attestation, Mode};
@@ -94,6 +96,11 @@ pub trait EvidenceSource: Send + Sync {
 
     /// The material as it is now; `None` while there is none.
     async fn fingerprint(&self) -> Option<Fingerprint>;
+
+    /// How often it is worth looking at the material for a change.
+    fn pause(&self) -> Duration {
+        Duration::from_secs(5)
+    }
 }
 
 /// The source of the configured mode.

@@ -12,12 +12,14 @@ pub fn fault(fault: &Fault, url: &ControlPlaneUrl) -> Failure {
     let (host, port) = (url.host(), url.port());
     match fault {
         Fault::Name(error) => Failure::unreachable(format!(
-            "the name of the control plane, {host}, cannot be resolved (DNS): {}",
+            "the name of the control plane, {host}, was not found (DNS); this is not about credentials: {}",
             one_line(error)
         ))
-        .hint("nothing was sent: this is name resolution, not credentials; check RUNNER_CONTROL_PLANE_URL and the resolver"),
-        Fault::Refused => Failure::unreachable(format!("nothing listens at {host} port {port}: the connection was refused"))
-            .hint("nothing was sent: check RUNNER_CONTROL_PLANE_URL, and that the control plane runs"),
+        .hint("nothing was sent: check RUNNER_CONTROL_PLANE_URL, and the resolver of this machine"),
+        Fault::Refused => {
+            Failure::unreachable(format!("nothing listens at {host} port {port}: the connection was refused"))
+                .hint("nothing was sent: check RUNNER_CONTROL_PLANE_URL, and that the control plane runs")
+        }
         Fault::Connect(error) => {
             Failure::unreachable(format!("cannot connect to {host} port {port}: {}", one_line(error)))
                 .hint("this is the network between this machine and the control plane, not credentials")

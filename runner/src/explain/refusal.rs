@@ -216,9 +216,11 @@ fn clock(problem: &Problem, context: Context<'_>) -> Explained {
 
 fn by_code(problem: &Problem, context: Context<'_>) -> Explained {
     match problem.code {
-        Code::IdentityNotMapped => say("the identity is proven, but no rule of the control plane maps it to a tenant")
-            .quote(problem)
-            .hint("ask the operator to map it: a rule for this identity in the policy (edgectl policy apply)"),
+        Code::IdentityNotMapped => say(
+            "the identity is proven, but no rule of the control plane maps it to a tenant; ask the operator to map it",
+        )
+        .quote(problem)
+        .hint("it takes a rule for this identity in the policy: edgectl policy apply"),
         Code::RunnerBanned => {
             say("this runner is banned: ask the operator").hint("edgectl runner show and edgectl audit tell why")
         }

@@ -21,6 +21,8 @@ pub const CERTIFICATE: &str = "certificate.pem";
 pub const TRUST_BUNDLE: &str = "trust-bundle.pem";
 /// Key of an unanswered request.
 pub const PENDING_KEY: &str = "pending-key.pem";
+/// What went wrong last.
+pub const LAST_FAILURE: &str = "last-failure.json";
 /// Held while a runner works here.
 pub const LOCK: &str = "lock";
 

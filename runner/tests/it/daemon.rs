@@ -266,3 +266,48 @@ async fn systemd_is_told() {
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().await.status, 0);
 }
+
+#[tokio::test]
+async fn the_last_failure_is_shown_until_it_is_over() {
+    let fake = Fake::start([Reply::retry("upstream_unavailable", 503, 3)]).await;
+    let runner = Runner::bootstrap(&fake);
+    let daemon = runner.start(&["run"]);
+    daemon.wait_log("trying again in").await;
+    let status = runner.run(&["status", "--output", "json"]).await.json();
+    assert_eq!(status["last_failure"]["class"], "unreachable");
+    assert!(status["last_failure"]["then"].as_str().unwrap().starts_with("trying again in"), "{status}");
+    daemon.wait_log("enrolled").await;
+    assert!(runner.run(&["status", "--output", "json"]).await.json()["last_failure"].is_null());
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().await.status, 0);
+}
+
+#[tokio::test]
+async fn the_same_certificate_again_is_no_new_one() {
+    let issue = Reply::Issue { ttl_ms: 6000, reattest_with_it: true };
+    let fake = Fake::start([issue, Reply::Again]).await;
+    let runner = Runner::bare().env("RUNNER_CONTROL_PLANE_URL", &fake.url).env("RUNNER_ATTESTATION_MODE", "gke-oidc");
+    let token = runner.file("token", &projected_token(&json!({"aud": "127.0.0.1", "exp": 4_000_000_000u64})));
+    let ran = runner.dir.path().join("ran");
+    let runner = runner
+        .env("RUNNER_GKE_TOKEN_PATH", token.to_str().unwrap())
+        .env("RUNNER_ON_RENEW", format!("echo x >> {}", ran.display()));
+    let daemon = runner.start(&["run", "--output", "json"]);
+    daemon.wait_log("the same certificate again").await;
+    fake.wait_calls(3).await;
+    daemon.wait_log("attested again").await;
+    crate::support::eventually(|| (std::fs::read_to_string(&ran).unwrap_or_default() == "x\nx\n").then_some(())).await;
+    daemon.signal(Signal::TERM);
+    let output = daemon.end().await;
+    assert_eq!((output.status, output.stdout.lines().count()), (0, 2), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_final_failure_is_one_more_line_of_json_logs() {
+    let fake = Fake::start([]).await.then(Reply::problem(403, "runner_banned", None));
+    let runner = Runner::bootstrap(&fake).env("RUNNER_LOG_FORMAT", "json");
+    let output = runner.start(&["run"]).end().await;
+    assert_eq!(output.status, 77);
+    let last: serde_json::Value = serde_json::from_str(output.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!((last["code"].as_str(), last["exit_status"].as_u64()), (Some("runner_banned"), Some(77)), "{last}");
+}

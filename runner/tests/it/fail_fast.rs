@@ -109,7 +109,7 @@ async fn the_address_must_be_https_or_loopback() {
     assert!(address("").await.contains("RUNNER_CONTROL_PLANE_URL is not set"));
     assert!(address("http://edge.example.com").await.contains("https is required"));
     assert!(address("http://127.0.0.1.example.com").await.contains("https is required"));
-    assert!(address("ftp://edge.example.com").await.contains("must be https"));
+    assert!(address("ftp://edge.example.com").await.contains("https is required"));
     assert!(address("edge.example.com").await.contains("is not a URL"));
     assert!(!address("https://me:hunter2@edge.example.com").await.contains("hunter2"));
     assert!(address("https://edge.example.com/?a=b").await.contains("query"));

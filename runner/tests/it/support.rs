@@ -28,6 +28,8 @@ pub enum Reply {
     Raw { status: u16, headers: Vec<(&'static str, String)>, body: String },
     /// Issues, and loses the answer.
     LoseAnswer,
+    /// Gives the last answer once more.
+    Again,
     /// Never answers.
     Hang,
 }
@@ -76,6 +78,7 @@ struct Inner {
     calls: Vec<Call>,
     serial: u64,
     audience: String,
+    last: Value,
 }
 
 /// The fake control plane.
@@ -118,6 +121,7 @@ impl Fake {
                 calls: Vec::new(),
                 serial: 0,
                 audience: "127.0.0.1".to_owned(),
+                last: Value::Null,
             })),
             ca: Arc::new(Ca::new()),
         };
@@ -157,7 +161,7 @@ impl Fake {
         csr.params.serial_number = Some(serial.into());
         csr.params.not_after = rcgen::date_time_ymd(2099, 1, 1);
         let leaf = csr.signed_by(&self.ca.issuer).unwrap().pem();
-        json!({
+        let answer = json!({
             "runner_id": "abcdefghijklmnopqrstuvwxyz",
             "tenant": "acme",
             "spiffe_id": "spiffe://test/tenant/acme/runner/abcdefghijklmnopqrstuvwxyz",
@@ -169,7 +173,9 @@ impl Fake {
             "reattest_before": reattest_with_it.then(|| end.to_string()),
             "server_time": now.to_string(),
             "a_field_of_a_newer_version": 1,
-        })
+        });
+        self.inner.lock().unwrap().last = answer.clone();
+        answer
     }
 
     fn check_renewal(&self, request: &EnrollRequest<'_>) {
@@ -203,8 +209,10 @@ fn key_of(csr: &str) -> String {
 }
 
 async fn answer(State(fake): State<Fake>, uri: Uri, body: Bytes) -> Response {
-    if uri.path() == "/healthz" {
-        return axum::Json(json!({"status": "ok", "version": "0.0.0"})).into_response();
+    match uri.path() {
+        "/healthz" => return axum::Json(json!({"status": "ok", "version": "0.0.0"})).into_response(),
+        "/v1/enroll" | "/v1/renew" => {}
+        _ => return problem(404, "not_found", None, json!({}), None),
     }
     let value: Value = serde_json::from_slice(&body).unwrap();
     let key = key_of(value["csr"].as_str().unwrap_or_default());
@@ -225,20 +233,7 @@ async fn answer(State(fake): State<Fake>, uri: Uri, body: Bytes) -> Response {
             axum::Json(fake.issue(&call, ttl_ms, reattest_with_it)).into_response()
         }
         Reply::Problem { status, code, reason, extra, retry_after } => {
-            let mut problem = json!({
-                "type": "about:blank", "title": "t", "status": status, "code": code, "reason": reason,
-                "detail": "", "request_id": "req-1", "retryable": status == 429 || status == 503,
-                "server_time": Timestamp::now().to_string(),
-            });
-            if let (Value::Object(problem), Value::Object(extra)) = (&mut problem, extra) {
-                problem.extend(extra);
-            }
-            let mut response = (StatusCode::from_u16(status).unwrap(), problem.to_string()).into_response();
-            response.headers_mut().insert("content-type", "application/problem+json".parse().unwrap());
-            if let Some(seconds) = retry_after {
-                response.headers_mut().insert("retry-after", seconds.into());
-            }
-            response
+            problem(status, code, reason, extra, retry_after)
         }
         Reply::Raw { status, headers, body } => {
             let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
@@ -253,8 +248,30 @@ async fn answer(State(fake): State<Fake>, uri: Uri, body: Bytes) -> Response {
             let broken = futures_util::stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("cut"))]);
             Response::new(axum::body::Body::from_stream(broken))
         }
+        Reply::Again => {
+            let mut last = fake.inner.lock().unwrap().last.clone();
+            last["server_time"] = Timestamp::now().to_string().into();
+            axum::Json(last).into_response()
+        }
         Reply::Hang => std::future::pending().await,
     }
+}
+
+fn problem(status: u16, code: &str, reason: Option<&str>, extra: Value, retry_after: Option<u32>) -> Response {
+    let mut problem = json!({
+        "type": "about:blank", "title": "t", "status": status, "code": code, "reason": reason,
+        "detail": "", "request_id": "req-1", "retryable": status == 429 || status == 503,
+        "server_time": Timestamp::now().to_string(),
+    });
+    if let (Value::Object(problem), Value::Object(extra)) = (&mut problem, extra) {
+        problem.extend(extra);
+    }
+    let mut response = (StatusCode::from_u16(status).unwrap(), problem.to_string()).into_response();
+    response.headers_mut().insert("content-type", "application/problem+json".parse().unwrap());
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert("retry-after", seconds.into());
+    }
+    response
 }
 
 /// The environment of one runner.
