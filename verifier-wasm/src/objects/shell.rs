@@ -65,7 +65,8 @@ impl<T> From<Answer<T>> for Result<T, Denial> {
 
 /// Runs `work` in one storage transaction: committed on `Ok`, a refusal included; rolled back on a fault.
 ///
-/// `worker` does not bind `transactionSync`. It is needed: plain `sql.exec` calls keep their rows when the handler fails later; inside `transactionSync` they do not.
+/// `worker` does not bind `transactionSync`. It is needed: plain `sql.exec` calls keep their rows when the handler fails later; inside
+/// `transactionSync` they do not.
 pub fn transaction<T>(storage: &Storage, work: impl FnOnce(&SqlStorage) -> Result<T, Fault>) -> Result<T, Fault> {
     let sql = storage.sql();
     let mut work = Some(work);

@@ -101,7 +101,7 @@ enum Alarm {
 /// What a committed call leaves to do.
 struct Done {
     answer: String,
-    /// The outbox holds something.
+    /// The outbox may hold something.
     deliver: bool,
 }
 
@@ -140,8 +140,16 @@ impl Tenant {
     async fn serve(&self, request: &mut Request) -> Result<String, Fault> {
         let text = request.text().await?;
         let request: TenantRequest<'_> = serde_json::from_str(&text)?;
+        let first = self.alarm.get() == Alarm::Unknown;
         self.know_alarm().await?;
-        let done = self.transaction(|sql| answer(sql, &request, clock::now()))?;
+        let now = clock::now();
+        let done = self.transaction(|sql| {
+            let mut store = SqlStore::new(sql);
+            let answer = decide(&mut store, &request, now)?;
+            // Once per instance also what an earlier one may have left.
+            let deliver = store.has_revoked() || (first && !store.outbox(1)?.is_empty());
+            Ok(Done { answer, deliver })
+        })?;
         if done.deliver {
             self.set_alarm(Duration::ZERO).await?;
         } else if self.alarm.get() == Alarm::Off {
@@ -211,12 +219,6 @@ impl Tenant {
             self.transaction(|sql| Ok(SqlStore::new(sql).outbox_ack(last)?))?;
         }
     }
-}
-
-fn answer(sql: &SqlStorage, request: &TenantRequest<'_>, now: UnixTime) -> Result<Done, Fault> {
-    let mut store = SqlStore::new(sql);
-    let answer = decide(&mut store, request, now)?;
-    Ok(Done { answer, deliver: !store.outbox(1)?.is_empty() })
 }
 
 fn decide(store: &mut SqlStore<'_>, request: &TenantRequest<'_>, now: UnixTime) -> Result<String, Fault> {

@@ -13,12 +13,18 @@ use super::sql::{Bind, Row, Sql, row_number, unreadable};
 /// A tenant's storage. The schema must be in place.
 pub struct SqlStore<'a> {
     sql: &'a dyn Sql,
+    revoked: bool,
 }
 
 impl<'a> SqlStore<'a> {
     /// Over this database.
     pub const fn new(sql: &'a dyn Sql) -> Self {
-        Self { sql }
+        Self { sql, revoked: false }
+    }
+
+    /// Whether serials were revoked through this store: the outbox may hold something new.
+    pub const fn has_revoked(&self) -> bool {
+        self.revoked
     }
 
     fn run(&self, statement: &str, bindings: &[Bind<'_>]) -> Stored<()> {
@@ -330,6 +336,7 @@ impl Store for SqlStore<'_> {
     }
 
     fn revoke_serials(&mut self, covered: Covered<'_>, reason: RevocationReason, now: UnixTime) -> Stored<()> {
+        self.revoked = true;
         let (condition, subject, mode) = match covered {
             Covered::Runner(id) => ("id = ?1 AND ?2 IS NULL", id, Bind::Null),
             Covered::Instance(mode, instance) => ("instance = ?1 AND mode = ?2", instance, mode.as_str().into()),
