@@ -146,7 +146,7 @@ fn prepare(stack: &Stack, credentials: &Credentials, options: &Options) -> Resul
 fn add_developer(emulators: &Emulators) -> Result<()> {
     let (id, secret) = DEVELOPER_KEY;
     let order = json!({
-        "kind": "user", "account": ACME_ACCOUNT, "name": ACME_USER, "access_key_id": id, "secret_access_key": secret,
+        "kind": "user", "account": ACME_ACCOUNT, "name": ACME_USER, "key": {"access_key_id": id, "secret_access_key": secret},
     });
     let answer = http::post(&format!("{}/_control/credentials", emulators.sts_url), &order)?;
     anyhow::ensure!(answer.status == 200, "the STS emulator refused a user: {} {}", answer.status, answer.body);

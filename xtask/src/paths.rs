@@ -32,6 +32,12 @@ pub fn binary(name: &str) -> PathBuf {
     target().join("debug").join(name).with_extension(std::env::consts::EXE_EXTENSION)
 }
 
+/// This program. Building the workspace may have replaced the file we were started from: then the new one, of the same source.
+pub fn own() -> std::io::Result<PathBuf> {
+    let started = std::env::current_exe()?;
+    Ok(if started.exists() { started } else { binary("xtask") })
+}
+
 /// Compiled tools, outside the target folder so that `cargo clean` and a fresh clone keep them:
 /// `$ROOTPILOT_CACHE`, else `$XDG_CACHE_HOME/rootpilot-edge`, else `~/.cache/rootpilot-edge`.
 pub fn cache() -> PathBuf {

@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::paths;
+
 /// Seconds with one decimal, minutes beyond two of them.
 pub struct Elapsed(pub Duration);
 
@@ -91,7 +93,7 @@ fn describe(command: &Command) -> String {
 
 /// A program that does not look at its standard input, made to end when that does: see [`guard`].
 pub fn guarded(program: &Path) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("where is xtask?")?);
+    let mut command = Command::new(paths::own()?);
     command.arg("guard").arg(program);
     Ok(command)
 }

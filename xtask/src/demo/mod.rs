@@ -24,7 +24,7 @@ use crate::operator::Operator;
 use crate::process::Server;
 use crate::progress::Step;
 use crate::tools::{self, Need};
-use crate::{Output, binaries, bundle, http};
+use crate::{Output, binaries, bundle, http, paths};
 
 #[derive(Args)]
 pub struct DemoArgs {
@@ -61,7 +61,7 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
 /// Starts `dev`, which ends when we do, even when we are killed.
 fn start(folder: &Path) -> Result<(Server, Ready)> {
     let step = Step::begin("Verifier in workerd, STS emulator, OIDC issuer");
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(paths::own()?);
     command.args(["dev", "--output", "json", "--port", "0", "--built", "--until-stdin-ends", "--state-dir"]);
     command.arg(folder.join("dev"));
     let (server, ready) = Server::start("dev", &mut command, None, &folder.join("dev.log"))?;

@@ -95,6 +95,8 @@ pub struct StsEmulator {
 impl StsEmulator {
     /// Starts one; it listens when this returns.
     pub fn start(config: StsConfig) -> io::Result<Self> {
+        // reqwest is compiled without a provider of its own where the whole workspace is built; a second install changes nothing.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let state = State {
             core: Core::default(),
             judge: Arc::new(Judge { regions: config.regions, clock_skew: config.clock_skew }),
