@@ -29,7 +29,7 @@ use crate::platform::clock;
 use crate::platform::webcrypto::PlatformEntropy;
 
 /// Time between purges while there is anything that will end.
-const PURGE_EVERY: Duration = Duration::from_secs(3_600);
+const PURGE_EVERY: Duration = Duration::from_hours(1);
 /// Time to the next attempt when the `Revocation` object did not take the outbox, so that a ban is on the CRL within 10 s (CHECKS I7).
 const RETRY: Duration = Duration::from_secs(2);
 /// Time to the next step of a purge that has more to do: other calls go in between.
