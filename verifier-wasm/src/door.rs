@@ -1,7 +1,10 @@
 //! Every request comes in here and leaves here. In order, first failure wins (PROTOCOL, Errors):
 //!
-//! 1. rate limit (429) · 2. route and method (404, 405) · 3. bearer (401, 403) · 4. media type (415), size (413), JSON and fields (400)
-//! · 5. what the route decides.
+//! 1. rate limit: 429
+//! 2. route and method: 404, 405
+//! 3. bearer: 401, 403
+//! 4. media type 415, size 413, JSON and fields 400
+//! 5. what the route decides
 //!
 //! Whatever happens, the answer carries `x-request-id`, refusals are counted and one log line is written.
 
@@ -53,14 +56,14 @@ pub async fn serve(mut request: Request, env: Env, context: Context) -> worker::
             if code == Code::Internal {
                 log::fault(&request_id, now, &refusal.denial.detail);
             }
-            (refusal.hide_internals().into_response(&request_id, now)?, Some(code.as_str()), reason.map(|r| r.as_str()))
+            (refusal.hide_internals().into_response(&request_id, now)?, Some(code.as_str()), reason.map(protocol::Reason::as_str))
         }
     };
     response.headers().set("x-request-id", &request_id)?;
     if route.as_ref().is_some_and(Route::is_decision) {
         let event = log::Event {
             time: now.to_rfc3339(),
-            event: name,
+            route: name,
             request_id: &request_id,
             status: response.status_code(),
             code,

@@ -10,7 +10,8 @@ pub struct Event<'a> {
     /// RFC 3339.
     pub time: String,
     /// What was decided: route name.
-    pub event: &'static str,
+    #[serde(rename = "event")]
+    pub route: &'static str,
     /// `x-request-id`.
     pub request_id: &'a str,
     /// HTTP status.
@@ -49,7 +50,7 @@ pub struct Subject {
 impl Subject {
     /// Takes over what the verifier learned.
     pub fn know(&mut self, learned: verifier::trace::Subject) {
-        self.mode = learned.mode.map(|mode| mode.as_str());
+        self.mode = learned.mode.map(protocol::Mode::as_str);
         self.tenant = learned.tenant.or_else(|| self.tenant.take());
         self.identity = learned.identity;
         self.runner_id = learned.runner_id;
@@ -58,10 +59,9 @@ impl Subject {
     /// Escapes and cuts what came from outside.
     #[must_use]
     pub fn cleaned(mut self) -> Self {
-        for field in [&mut self.tenant, &mut self.identity, &mut self.runner_id, &mut self.cause] {
-            if let Some(text) = field {
-                *text = shown(text);
-            }
+        let fields = [&mut self.tenant, &mut self.identity, &mut self.runner_id, &mut self.cause];
+        for text in fields.into_iter().flatten() {
+            *text = shown(text);
         }
         self
     }
@@ -78,7 +78,7 @@ pub fn write(event: &Event<'_>) {
 pub fn fault(request_id: &str, now: UnixTime, cause: &str) {
     write(&Event {
         time: now.to_rfc3339(),
-        event: "fault",
+        route: "fault",
         request_id,
         status: 500,
         code: Some("internal"),

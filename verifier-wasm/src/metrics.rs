@@ -8,7 +8,7 @@ use crate::log::Event;
 /// Writes one data point where the binding exists; a failure of it is nobody's business.
 pub fn count(env: &Env, event: &Event<'_>) {
     let Ok(dataset) = env.analytics_engine("METRICS") else { return };
-    let blobs = [Some(event.event), event.subject.mode, event.code, event.reason];
+    let blobs = [Some(event.route), event.subject.mode, event.code, event.reason];
     let point = blobs
         .into_iter()
         .fold(AnalyticsEngineDataPointBuilder::new(), |point, blob| point.add_blob(blob.unwrap_or_default()))

@@ -9,7 +9,7 @@ use worker::{Headers, Response, ResponseBuilder};
 #[derive(Debug)]
 pub struct Refusal {
     /// Code, reason, detail.
-    pub denial: Denial,
+    pub denial: Box<Denial>,
     /// `Allow` of a 405.
     pub allow: Option<&'static str>,
     /// Problems of a refused policy.
@@ -18,7 +18,7 @@ pub struct Refusal {
 
 impl From<Denial> for Refusal {
     fn from(denial: Denial) -> Self {
-        Self { denial, allow: None, errors: None }
+        Self { denial: Box::new(denial), allow: None, errors: None }
     }
 }
 
@@ -37,14 +37,14 @@ impl Refusal {
     #[must_use]
     pub fn hide_internals(mut self) -> Self {
         if self.denial.code == Code::Internal {
-            self.denial.detail = "an internal fault; the request id finds it in the verifier's log".to_owned();
+            "an internal fault; the request id finds it in the verifier's log".clone_into(&mut self.denial.detail);
         }
         self
     }
 
     /// The answer.
     pub fn into_response(self, request_id: &str, now: UnixTime) -> worker::Result<Response> {
-        let Denial { code, reason, detail, aws_error_code, retry_after, .. } = self.denial;
+        let Denial { code, reason, detail, aws_error_code, retry_after, .. } = *self.denial;
         let headers = Headers::new();
         headers.set("content-type", PROBLEM_JSON)?;
         headers.set("cache-control", "no-store")?;

@@ -1,7 +1,13 @@
 //! `POST /v1/enroll` and `POST /v1/renew`.
 //!
-//! 1. not configured: 503 · 2. media type 415, size 413 · 3. JSON, fields, limits: 400 · 4. CSR: 400 · 5. evidence: 401 · 6. mapping: 403
-//! · 7. the tenant's object: 401, 403 · 8. the worker signs what was allotted: 200.
+//! 1. not configured: 503
+//! 2. media type 415, size 413
+//! 3. JSON, fields, limits: 400
+//! 4. CSR: 400
+//! 5. evidence: 401, or 503 when STS or a JWKS host is not there
+//! 6. mapping: 403
+//! 7. the tenant's object: 401, 403
+//! 8. the worker signs what was allotted: 200
 
 use verifier::evidence::mtls_renewal::EdgeClientCertificate;
 use verifier::trace::Trace;
