@@ -384,3 +384,6 @@ fn jittered(delay: Duration) -> Duration {
 fn spread(after: Duration) -> Duration {
     after + after.min(Duration::from_secs(30)).mul_f64(0.2 * fastrand::f64())
 }
+
+#[cfg(test)]
+mod tests;
