@@ -56,7 +56,11 @@ pub async fn serve(mut request: Request, env: Env, context: Context) -> worker::
             if code == Code::Internal {
                 log::fault(&request_id, now, &refusal.denial.detail);
             }
-            (refusal.hide_internals().into_response(&request_id, now)?, Some(code.as_str()), reason.map(protocol::Reason::as_str))
+            (
+                refusal.hide_internals().into_response(&request_id, now)?,
+                Some(code.as_str()),
+                reason.map(protocol::Reason::as_str),
+            )
         }
     };
     response.headers().set("x-request-id", &request_id)?;

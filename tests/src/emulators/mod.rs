@@ -17,3 +17,12 @@ pub use fault::{Fault, FaultPlan};
 pub use oidc::{IssuerConfig, OidcIssuer, TokenOptions};
 pub use recorder::RecordedRequest;
 pub use sts::{Credentials, StsConfig, StsEmulator};
+
+/// Builder of a client for loopback: no proxy, no redirects.
+///
+/// Where the whole workspace is built, reqwest has no TLS provider of its own and wants one even for plain HTTP; installing a second
+/// changes nothing.
+pub(crate) fn http_client() -> reqwest::ClientBuilder {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none())
+}

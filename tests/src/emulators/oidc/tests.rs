@@ -14,11 +14,7 @@ fn start() -> OidcIssuer {
 }
 
 async fn fetch(address: &str) -> reqwest::Result<reqwest::Response> {
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(Duration::from_secs(10))
-        .build()?;
+    let client = crate::emulators::http_client().timeout(Duration::from_secs(10)).build()?;
     client.get(address).send().await
 }
 
@@ -289,7 +285,7 @@ async fn everything_is_ordered_over_http_too() {
     let oidc = start();
     let issuer = eks_issuer("eu-west-1", "EXAMPLED539D4633E53DE1B716D3041E");
     let order = async |path: &str, body: Value| -> Value {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::emulators::http_client().build().unwrap();
         let request = client.post(format!("{}/_control/{path}", oidc.url())).body(body.to_string());
         let text = request.send().await.unwrap().text().await.unwrap();
         serde_json::from_str(&text).unwrap()

@@ -95,17 +95,11 @@ pub struct StsEmulator {
 impl StsEmulator {
     /// Starts one; it listens when this returns.
     pub fn start(config: StsConfig) -> io::Result<Self> {
-        // reqwest is compiled without a provider of its own where the whole workspace is built; a second install changes nothing.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let state = State {
             core: Core::default(),
             judge: Arc::new(Judge { regions: config.regions, clock_skew: config.clock_skew }),
             directory: Arc::default(),
-            http: reqwest::Client::builder()
-                .no_proxy()
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(io::Error::other)?,
+            http: super::http_client().build().map_err(io::Error::other)?,
         };
         let service = state.clone();
         let router = super::control::routes(&state.core, "requests").merge(control::routes(&state)).fallback(

@@ -23,12 +23,7 @@ fn start() -> StsEmulator {
 }
 
 fn client() -> reqwest::Client {
-    reqwest::Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(Duration::from_secs(10))
-        .build()
-        .unwrap()
+    crate::emulators::http_client().timeout(Duration::from_secs(10)).build().unwrap()
 }
 
 /// A request about to be signed or sent.
