@@ -25,6 +25,7 @@ use crate::appraisal::policy::{DEFAULT_TOKEN_LIFETIME, KeySource, TrustedIssuer}
 use crate::checks::Check;
 use crate::encoding::{hex, sha256, shown};
 use crate::jose::jwk::SelectError;
+use crate::jose::jwks_cache::Cause;
 use crate::jose::{Claim, JwkSet, Jws, JwsError, KeySetRef, KeySources, NoKeys, Origin, key_set};
 use crate::keys::{PublicKey, SignatureAlgorithm};
 use crate::ports::{BackendError, HttpClient, JwksStore, SignatureVerifier};
@@ -160,14 +161,14 @@ impl<'t, 'p> Presented<'t, 'p> {
                 Reason::IssuerUnknown,
                 format!("the host of issuer \"{issuer}\" knows no such cluster, or does not publish its keys"),
             ),
-            NoKeys::Unavailable { retry_after } => Denial {
-                retry_after: Some(retry_after),
-                ..Denial::new(
-                    Code::UpstreamUnavailable,
-                    format!("the keys of issuer \"{issuer}\" cannot be fetched now"),
-                )
-                .at(Check::K4)
-            },
+            NoKeys::Unavailable { retry_after, cause } => {
+                let private = matches!(cause, Cause::Status(401 | 403 | 404));
+                let hint =
+                    if private { "; a private cluster's keys can be written into the policy (jwks)" } else { "" };
+                let detail = format!("the keys of issuer \"{issuer}\" are not available: {cause}{hint}");
+                let denial = Denial::new(Code::UpstreamUnavailable, detail).at(Check::K4);
+                Denial { retry_after: Some(retry_after), ..denial }
+            }
         }
     }
 }

@@ -7,8 +7,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::jwk::JwkSet;
+use thiserror::Error;
+
+use super::jwk::{JwkSet, JwkSetError};
 use crate::UnixTime;
+use crate::ports::HttpError;
 
 /// Shortest time a fetched set is fresh, seconds; also where the host says nothing.
 pub const MIN_FRESH: i64 = 300;
@@ -20,6 +23,8 @@ pub const MAX_STALE: i64 = 86_400;
 pub const COOLDOWN: i64 = 30;
 /// Least time between failed fetches of an issuer without any set, seconds.
 pub const FAILURE_PAUSE: i64 = 1;
+/// `Retry-After` of a failed fetch of an issuer without any set, seconds.
+const RETRY: i64 = 5;
 /// How long an issuer that its host does not know stays unknown, seconds.
 pub const GONE: i64 = 300;
 /// New issuers a wildcard project may bring within [`BUDGET_WINDOW`].
@@ -93,15 +98,40 @@ pub enum NoKeys {
     Unavailable {
         /// Seconds after which another try makes sense.
         retry_after: u32,
+        /// For the operator.
+        cause: Cause,
     },
     /// The host says that a wildcard's issuer does not exist.
     Gone,
 }
 
 impl NoKeys {
-    fn until(now: UnixTime, then: UnixTime) -> Self {
-        Self::Unavailable { retry_after: u32::try_from(then.since(now).max(1)).unwrap_or(1) }
+    fn until(now: UnixTime, then: UnixTime, cause: Cause) -> Self {
+        Self::Unavailable { retry_after: u32::try_from(then.since(now).max(1)).unwrap_or(1), cause }
     }
+}
+
+/// Why keys are not available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Cause {
+    /// Any status but 200.
+    #[error("the JWKS host answered {0}")]
+    Status(u16),
+    /// No whole answer.
+    #[error("the JWKS host: {0}")]
+    Http(HttpError),
+    /// 200, but not a set with a usable key.
+    #[error("the JWKS host's answer: {0}")]
+    NotASet(JwkSetError),
+    /// An address that validation of the policy should not have let pass.
+    #[error("the address of the keys is not https, nor http to loopback")]
+    Address,
+    /// [`BUDGET`] is spent.
+    #[error("too many new clusters of this project within a minute")]
+    Budget,
+    /// The set written in the policy cannot be read, though it was validated.
+    #[error("the policy's own key set: {0}")]
+    Policy(JwkSetError),
 }
 
 /// Outcome of a fetch from the host.
@@ -115,9 +145,9 @@ pub enum Fetched {
         fresh_for: i64,
     },
     /// 403, 404 or 410.
-    Gone,
+    Gone(u16),
     /// Anything else.
-    Failed,
+    Failed(Cause),
 }
 
 /// A set that will soon not be fresh any more: to be fetched in the background, outside of any request's answer.
@@ -149,7 +179,7 @@ struct Entry {
     jwks_uri: String,
     wildcard: bool,
     set: Option<CachedSet>,
-    failed_at: Option<UnixTime>,
+    failed: Option<(UnixTime, Cause)>,
     gone_until: Option<UnixTime>,
     unknown_kid_at: Option<UnixTime>,
     last_use: u64,
@@ -184,17 +214,31 @@ impl Entry {
         self.set.as_ref().filter(|set| set.age(now) < MAX_STALE)
     }
 
-    fn failed_within(&self, seconds: i64, now: UnixTime) -> Option<UnixTime> {
-        self.failed_at.map(|at| at.plus(seconds)).filter(|then| *then > now)
+    /// End of the pause of `seconds` after the last failure, while it lasts.
+    fn paused(&self, seconds: i64, now: UnixTime) -> Option<(UnixTime, Cause)> {
+        self.failed.map(|(at, cause)| (at.plus(seconds), cause)).filter(|(end, _)| *end > now)
     }
 
     /// The last good set after a failed fetch: only for a key that it has, since the missing one may be in the set nobody could fetch.
-    fn after_failure(&self, now: UnixTime, kid: Option<&str>) -> Result<Rc<JwkSet>, NoKeys> {
+    fn after_failure(
+        &self,
+        now: UnixTime,
+        kid: Option<&str>,
+        until: UnixTime,
+        cause: Cause,
+    ) -> Result<Rc<JwkSet>, NoKeys> {
         match self.usable(now) {
             Some(cached) if kid.is_none() || cached.set.has(kid) => Ok(Rc::clone(&cached.set)),
-            Some(_) => Err(NoKeys::until(now, self.failed_within(COOLDOWN, now).unwrap_or(now))),
-            None => Err(NoKeys::until(now, now.plus(5))),
+            _ => Err(NoKeys::until(now, until, cause)),
         }
+    }
+}
+
+impl Entry {
+    fn fail(&mut self, now: UnixTime, kid: Option<&str>, cause: Cause) -> Result<Rc<JwkSet>, NoKeys> {
+        self.failed = Some((now, cause));
+        let pause = if self.usable(now).is_some() { COOLDOWN } else { RETRY };
+        self.after_failure(now, kid, now.plus(pause), cause)
     }
 }
 
@@ -216,8 +260,10 @@ impl JwksCache {
             return without_set(now, entry);
         };
         if !cached.is_fresh(now) {
-            let paused = entry.failed_within(COOLDOWN, now).is_some();
-            return if paused { entry.after_failure(now, kid).into() } else { Decision::Fetch };
+            return match entry.paused(COOLDOWN, now) {
+                Some((until, cause)) => entry.after_failure(now, kid, until, cause).into(),
+                None => Decision::Fetch,
+            };
         }
         if cached.is_ageing(now) && cached.refresh_asked_at.is_none_or(|at| now.since(at) >= COOLDOWN) {
             cached.refresh_asked_at = Some(now);
@@ -239,7 +285,7 @@ impl JwksCache {
         let spent = self.budgets.entry(project.to_owned()).or_default();
         spent.retain(|at| now.since(*at) < BUDGET_WINDOW);
         match spent.first() {
-            Some(oldest) if spent.len() >= BUDGET => Err(NoKeys::until(now, oldest.plus(BUDGET_WINDOW))),
+            Some(oldest) if spent.len() >= BUDGET => Err(NoKeys::until(now, oldest.plus(BUDGET_WINDOW), Cause::Budget)),
             _ => {
                 spent.push(now);
                 Ok(())
@@ -287,17 +333,15 @@ impl JwksCache {
                 let fresh_for = fresh_for.clamp(MIN_FRESH, MAX_FRESH);
                 entry.set =
                     Some(CachedSet { set: Rc::clone(&set), fetched_at: now, fresh_for, refresh_asked_at: None });
-                (entry.failed_at, entry.gone_until) = (None, None);
+                (entry.failed, entry.gone_until) = (None, None);
                 Ok(set)
             }
-            Fetched::Gone if wanted.origin.is_wildcard() && entry.usable(now).is_none() => {
+            Fetched::Gone(_) if wanted.origin.is_wildcard() && entry.usable(now).is_none() => {
                 entry.gone_until = Some(now.plus(GONE));
                 Err(NoKeys::Gone)
             }
-            Fetched::Gone | Fetched::Failed => {
-                entry.failed_at = Some(now);
-                entry.after_failure(now, kid)
-            }
+            Fetched::Gone(status) => entry.fail(now, kid, Cause::Status(status)),
+            Fetched::Failed(cause) => entry.fail(now, kid, cause),
         };
         self.evict(now);
         result
@@ -322,7 +366,7 @@ impl JwksCache {
                 Decision::Use(set)
             }
             // The policy was validated: only a fault of ours leads here.
-            Err(_) => Decision::Refuse(NoKeys::Unavailable { retry_after: 60 }),
+            Err(error) => Decision::Refuse(NoKeys::Unavailable { retry_after: 60, cause: Cause::Policy(error) }),
         }
     }
 
@@ -347,7 +391,7 @@ impl JwksCache {
         self.issuers.retain(|_, entry| {
             entry.usable(now).is_some()
                 || entry.gone_until.is_some_and(|until| until > now)
-                || entry.failed_within(COOLDOWN, now).is_some()
+                || entry.paused(COOLDOWN, now).is_some()
         });
         let mut wildcards: Vec<u64> = self
             .issuers
@@ -372,8 +416,8 @@ fn without_set(now: UnixTime, entry: &Entry) -> Decision {
     if entry.gone_until.is_some_and(|until| until > now) {
         return Decision::Refuse(NoKeys::Gone);
     }
-    match entry.failed_within(FAILURE_PAUSE, now) {
-        Some(then) => Decision::Refuse(NoKeys::until(now, then)),
+    match entry.paused(FAILURE_PAUSE, now) {
+        Some((until, cause)) => Decision::Refuse(NoKeys::until(now, until, cause)),
         None => Decision::Fetch,
     }
 }
@@ -381,8 +425,8 @@ fn without_set(now: UnixTime, entry: &Entry) -> Decision {
 /// CHECKS K9: one fetch for unknown key ids per cooldown, whatever comes of it.
 fn unknown_kid(now: UnixTime, entry: &mut Entry, set: Rc<JwkSet>, kid: Option<&str>) -> Decision {
     let cooling = entry.unknown_kid_at.is_some_and(|at| now.since(at) < COOLDOWN);
-    if entry.failed_within(COOLDOWN, now).is_some() {
-        return entry.after_failure(now, kid).into();
+    if let Some((until, cause)) = entry.paused(COOLDOWN, now) {
+        return entry.after_failure(now, kid, until, cause).into();
     }
     if cooling {
         return Decision::Use(set);
@@ -449,8 +493,12 @@ mod tests {
         cache
     }
 
+    const TIMEOUT: Cause = Cause::Http(HttpError::Timeout);
+    const FAILED: Fetched = Fetched::Failed(TIMEOUT);
+    const GONE: Fetched = Fetched::Gone(404);
+
     const fn unavailable(retry_after: u32) -> NoKeys {
-        NoKeys::Unavailable { retry_after }
+        NoKeys::Unavailable { retry_after, cause: TIMEOUT }
     }
 
     #[test]
@@ -508,17 +556,17 @@ mod tests {
         let mut now = T0.plus(300);
         while now.since(T0) < MAX_STALE {
             assert_eq!(cache.decide(now, &named(), Some("a")), Decision::Fetch, "{}", now.since(T0));
-            assert_eq!(cache.record(now, &named(), Some("a"), Fetched::Failed), Ok(set(&["a"])));
+            assert_eq!(cache.record(now, &named(), Some("a"), FAILED), Ok(set(&["a"])));
             // In between it serves without a fetch.
             assert_eq!(cache.decide(now.plus(29), &named(), Some("a")), Decision::Use(set(&["a"])));
             now = now.plus(900);
         }
         let end = T0.plus(MAX_STALE);
         assert_eq!(cache.decide(end, &named(), Some("a")), Decision::Fetch);
-        assert_eq!(cache.record(end, &named(), Some("a"), Fetched::Failed), Err(unavailable(5)));
+        assert_eq!(cache.record(end, &named(), Some("a"), FAILED), Err(unavailable(5)));
         // Also a pause that began before the end does not carry the set over it.
         let mut cache = warm(&["a"], 300);
-        let _ = cache.record(end.plus(-5), &named(), Some("a"), Fetched::Failed);
+        let _ = cache.record(end.plus(-5), &named(), Some("a"), FAILED);
         assert!(matches!(cache.decide(end.plus(-1), &named(), Some("a")), Decision::Use(_)));
         assert_eq!(cache.decide(end, &named(), Some("a")), Decision::Fetch);
     }
@@ -527,9 +575,9 @@ mod tests {
     fn k8_without_a_set_failures_are_a_retry_and_pause_shortly() {
         let mut cache = JwksCache::default();
         assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Fetch);
-        for outcome in [Fetched::Failed, Fetched::Gone] {
-            assert_eq!(cache.record(T0, &named(), Some("a"), outcome), Err(unavailable(5)));
-        }
+        let status = NoKeys::Unavailable { retry_after: 5, cause: Cause::Status(404) };
+        assert_eq!(cache.record(T0, &named(), Some("a"), GONE), Err(status));
+        assert_eq!(cache.record(T0, &named(), Some("a"), FAILED), Err(unavailable(5)));
         assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Refuse(unavailable(1)));
         assert_eq!(cache.decide(T0.plus(1), &named(), Some("a")), Decision::Fetch);
         assert!(cache.record(T0.plus(1), &named(), Some("a"), fetched(&["a"], 300)).is_ok());
@@ -572,7 +620,7 @@ mod tests {
     fn k9_failed_refetches_count_and_are_no_refusal() {
         let mut cache = warm(&["a"], 3_600);
         assert_eq!(cache.decide(T0.plus(5), &named(), Some("b")), Decision::Fetch);
-        assert_eq!(cache.record(T0.plus(5), &named(), Some("b"), Fetched::Failed), Err(unavailable(30)));
+        assert_eq!(cache.record(T0.plus(5), &named(), Some("b"), FAILED), Err(unavailable(30)));
         for n in 5..35 {
             let wait = u32::try_from(35 - n).unwrap();
             assert_eq!(cache.decide(T0.plus(n), &named(), Some("b")), Decision::Refuse(unavailable(wait)));
@@ -594,7 +642,7 @@ mod tests {
             let wanted = wildcard(issuer);
             assert_eq!(cache.decide(T0, &wanted, Some("a")), Decision::Fetch);
             assert_eq!(cache.permit(T0, &wanted), Ok(()));
-            assert_eq!(cache.record(T0, &wanted, Some("a"), Fetched::Gone), Err(NoKeys::Gone));
+            assert_eq!(cache.record(T0, &wanted, Some("a"), GONE), Err(NoKeys::Gone));
             assert_eq!(cache.decide(T0.plus(299), &wanted, Some("a")), Decision::Refuse(NoKeys::Gone));
             assert_eq!(cache.decide(T0.plus(300), &wanted, Some("a")), Decision::Fetch);
         }
@@ -602,13 +650,14 @@ mod tests {
         let mut cache = JwksCache::default();
         let wanted = wildcard("https://gke/1");
         assert!(cache.record(T0, &wanted, Some("a"), fetched(&["a"], 300)).is_ok());
-        assert_eq!(cache.record(T0.plus(300), &wanted, Some("a"), Fetched::Gone), Ok(set(&["a"])));
+        assert_eq!(cache.record(T0.plus(300), &wanted, Some("a"), GONE), Ok(set(&["a"])));
         assert!(matches!(cache.decide(T0.plus(301), &wanted, Some("a")), Decision::Use(_)));
-        assert_eq!(cache.record(T0.plus(MAX_STALE), &wanted, Some("a"), Fetched::Gone), Err(NoKeys::Gone));
+        assert_eq!(cache.record(T0.plus(MAX_STALE), &wanted, Some("a"), GONE), Err(NoKeys::Gone));
     }
 
     #[test]
     fn k9_wildcards_share_a_budget_per_project() {
+        let budget = |retry_after| NoKeys::Unavailable { retry_after, cause: Cause::Budget };
         let mut cache = JwksCache::default();
         let issuers: Vec<String> = (0..20).map(|n| format!("https://gke/{n}")).collect();
         for (n, issuer) in issuers.iter().enumerate() {
@@ -619,7 +668,7 @@ mod tests {
                 assert_eq!(permitted, Ok(()));
                 assert!(cache.record(now, &wanted, Some("a"), fetched(&["a"], 300)).is_ok());
             } else {
-                assert_eq!(permitted, Err(unavailable(u32::try_from(60 - n).unwrap())));
+                assert_eq!(permitted, Err(budget(u32::try_from(60 - n).unwrap())));
             }
         }
         // Known issuers, other projects and named issuers are not held up; after a minute new ones are let in again.
@@ -630,7 +679,7 @@ mod tests {
             origin: Origin::Wildcard { project: "other", jwks_uri: "https://gke/x/jwks".to_owned() },
         };
         assert_eq!(cache.permit(T0.plus(20), &other), Ok(()));
-        assert_eq!(cache.permit(T0.plus(59), &wildcard(&issuers[19])), Err(unavailable(1)));
+        assert_eq!(cache.permit(T0.plus(59), &wildcard(&issuers[19])), Err(budget(1)));
         assert_eq!(cache.permit(T0.plus(60), &wildcard(&issuers[19])), Ok(()));
     }
 
@@ -658,7 +707,7 @@ mod tests {
         assert!(cache.record(T0, &wildcard("https://gke/good"), Some("a"), fetched(&["a"], 3_600)).is_ok());
         for n in 0..1_000 {
             let issuer = format!("https://gke/{n}");
-            let _ = cache.record(T0.plus(n), &wildcard(&issuer), Some("a"), Fetched::Gone);
+            let _ = cache.record(T0.plus(n), &wildcard(&issuer), Some("a"), GONE);
         }
         assert!(matches!(cache.decide(T0.plus(1_000), &wildcard("https://gke/good"), Some("a")), Decision::Use(_)));
         assert!(cache.issuers.len() <= 301, "{}", cache.issuers.len());
@@ -670,7 +719,7 @@ mod tests {
         let moved =
             KeySetRef { issuer: "https://issuer", origin: Origin::Named { jwks_uri: "https://elsewhere/jwks" } };
         assert_eq!(cache.decide(T0, &moved, Some("a")), Decision::Fetch);
-        assert_eq!(cache.record(T0, &moved, Some("a"), Fetched::Failed), Err(unavailable(5)));
+        assert_eq!(cache.record(T0, &moved, Some("a"), FAILED), Err(unavailable(5)));
         assert_eq!(cache.decide(T0, &named(), Some("a")), Decision::Fetch);
     }
 
@@ -683,7 +732,10 @@ mod tests {
         let Decision::Use(again) = cache.decide(T0, &wanted(&one), Some("x")) else { panic!() };
         assert!(Rc::ptr_eq(&first, &again));
         assert_eq!(cache.decide(T0, &wanted(&two), Some("a")), Decision::Use(set(&["b"])));
-        assert_eq!(cache.decide(T0, &wanted("{}"), Some("a")), Decision::Refuse(unavailable(60)));
+        assert_eq!(
+            cache.decide(T0, &wanted("{}"), Some("a")),
+            Decision::Refuse(NoKeys::Unavailable { retry_after: 60, cause: Cause::Policy(JwkSetError::NotASet) })
+        );
     }
 
     #[test]
@@ -704,7 +756,7 @@ mod tests {
         // Not fresh any more: no answer, but it serves if the host fails.
         let mut cache = JwksCache::default();
         assert_eq!(cache.adopt(T0.plus(600), &named(), Some("a"), theirs(&["a"], T0)), None);
-        assert_eq!(cache.record(T0.plus(600), &named(), Some("a"), Fetched::Failed), Ok(set(&["a"])));
+        assert_eq!(cache.record(T0.plus(600), &named(), Some("a"), FAILED), Ok(set(&["a"])));
         assert_eq!(cache.adopt(T0.plus(MAX_STALE), &named(), Some("b"), theirs(&["b"], T0)), None);
     }
 
@@ -739,7 +791,7 @@ mod tests {
                 let kid = if known { "a" } else { "b" };
                 match cache.decide(now, &named(), Some(kid)) {
                     Decision::Use(_) => prop_assert!(last_set.is_some_and(|at| now.since(at) < MAX_STALE)),
-                    Decision::Refuse(NoKeys::Unavailable { retry_after }) => prop_assert!((1..=60).contains(&retry_after)),
+                    Decision::Refuse(NoKeys::Unavailable { retry_after, .. }) => prop_assert!((1..=60).contains(&retry_after)),
                     Decision::Refuse(NoKeys::Gone) => prop_assert!(false, "a named issuer is never gone"),
                     Decision::Fetch => {
                         if last_set.is_some_and(|at| now.since(at) < MIN_FRESH) {
@@ -749,7 +801,7 @@ mod tests {
                         if !known {
                             last_unknown = Some(now);
                         }
-                        let outcome = match outcome { 0 => Fetched::Failed, 1 => Fetched::Gone, _ => fetched(&["a"], 0) };
+                        let outcome = match outcome { 0 => FAILED, 1 => GONE, _ => fetched(&["a"], 0) };
                         let good = matches!(outcome, Fetched::Set { .. });
                         let result = cache.record(now, &named(), Some(kid), outcome);
                         if good {

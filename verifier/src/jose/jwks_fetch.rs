@@ -7,10 +7,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::jwk::JwkSet;
-use super::jwks_cache::{Decision, Fetched, JwksCache, KeySetRef, NoKeys, RefreshDue, fresh_for};
+use super::jwks_cache::{Cause, Decision, Fetched, JwksCache, KeySetRef, NoKeys, RefreshDue, fresh_for};
 use crate::UnixTime;
 use crate::aws::endpoint::Endpoint;
-use crate::ports::{HttpClient, HttpRequest, JwksStore, StoredJwks};
+use crate::ports::{HttpClient, HttpError, HttpRequest, HttpResponse, JwksStore, StoredJwks};
 
 /// Whole time of a fetch, milliseconds.
 const TIMEOUT_MS: u32 = 5_000;
@@ -86,16 +86,18 @@ async fn fetch_and_record<H: HttpClient, S: JwksStore>(
 ) -> Result<Rc<JwkSet>, NoKeys> {
     let jwks_uri = wanted.origin.jwks_uri().unwrap_or_default();
     let (outcome, stored) = fetch(sources.http, now, jwks_uri).await;
+    let result = sources.cache.borrow_mut().record(now, wanted, kid, outcome);
     if let Some(stored) = stored {
         sources.store.put(jwks_uri, &stored).await;
     }
-    sources.cache.borrow_mut().record(now, wanted, kid, outcome)
+    result
 }
 
 /// One call to the host (CHECKS K8).
 async fn fetch(http: &impl HttpClient, now: UnixTime, jwks_uri: &str) -> (Fetched, Option<StoredJwks>) {
+    let failed = |cause| (Fetched::Failed(cause), None);
     if !may_be_called(jwks_uri) {
-        return (Fetched::Failed, None);
+        return failed(Cause::Address);
     }
     let provider =
         ["https://container.googleapis.com/", "https://oidc.eks."].iter().any(|host| jwks_uri.starts_with(host));
@@ -108,10 +110,17 @@ async fn fetch(http: &impl HttpClient, now: UnixTime, jwks_uri: &str) -> (Fetche
     };
     let answer = match http.send(&request).await {
         Ok(answer) if answer.status == 200 && answer.body.len() <= request.max_body => answer,
-        Ok(answer) if matches!(answer.status, 403 | 404 | 410) => return (Fetched::Gone, None),
-        _ => return (Fetched::Failed, None),
+        Ok(HttpResponse { status: 200, .. }) => return failed(Cause::Http(HttpError::TooLarge { status: 200 })),
+        Ok(HttpResponse { status, .. }) | Err(HttpError::TooLarge { status }) if matches!(status, 403 | 404 | 410) => {
+            return (Fetched::Gone(status), None);
+        }
+        Ok(HttpResponse { status, .. }) => return failed(Cause::Status(status)),
+        Err(error) => return failed(Cause::Http(error)),
     };
-    let Ok(set) = JwkSet::parse(&answer.body) else { return (Fetched::Failed, None) };
+    let set = match JwkSet::parse(&answer.body) {
+        Ok(set) => set,
+        Err(error) => return failed(Cause::NotASet(error)),
+    };
     let fresh_for = fresh_for(answer.cache_control.as_deref());
     let stored = StoredJwks { body: answer.body, fetched_at: now, fresh_for };
     (Fetched::Set { set: Rc::new(set), fresh_for }, Some(stored))

@@ -117,6 +117,27 @@ fn k8_every_failure_of_the_host_is_a_retry() {
     }
 }
 
+/// The operator reads why, and what to do where the cluster keeps its keys to itself.
+#[test]
+fn k8_the_detail_names_issuer_and_cause() {
+    let detail = |answer: Answer| World::answering(move |_| answer.clone()).verify(&token(), NOW).unwrap_err().detail;
+    let start = format!("the keys of issuer \"{GKE}\" are not available: ");
+    for (answer, rest) in [
+        (Ok(response(500, "text/plain", "")), "the JWKS host answered 500"),
+        (
+            Ok(response(403, "text/plain", "")),
+            "the JWKS host answered 403; a private cluster's keys can be written into the policy (jwks)",
+        ),
+        (Err(HttpError::Timeout), "the JWKS host: no answer in time"),
+        (
+            Ok(response(200, "text/html", "<html>")),
+            "the JWKS host's answer: not a JWK set: a JSON object with an array `keys` is needed",
+        ),
+    ] {
+        assert_eq!(detail(answer), format!("{start}{rest}"));
+    }
+}
+
 #[test]
 fn k8_a_body_over_the_limit_is_a_failed_fetch() {
     let padded = format!("{}{}", String::from_utf8(good().body).unwrap(), " ".repeat(65_536));
@@ -243,6 +264,8 @@ fn k9_a_cluster_that_does_not_exist_is_an_unknown_issuer_for_wildcards_only() {
         assert_eq!(world.fetches(), 1);
         unavailable(World::answering(move |_| Ok(response(status, "text/plain", ""))).verify(&token(), NOW));
     }
+    let world = wildcard_world(|_| Err(HttpError::TooLarge { status: 404 }));
+    assert_eq!(reason(world.verify(&of_cluster("ghost"), NOW)), Reason::IssuerUnknown);
     unavailable(wildcard_world(|_| Ok(response(500, "text/plain", ""))).verify(&of_cluster("ghost"), NOW));
 }
 
