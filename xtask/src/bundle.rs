@@ -12,10 +12,35 @@ use crate::progress::{Step, note};
 use crate::tools::{self, Tools};
 use crate::{paths, process};
 
-/// Where the bundle is and what it weighs.
-pub struct Bundle {
+/// How the worker is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Optimised for size, as it is deployed: into `build/`.
+    Release,
+    /// Not optimised, minutes faster to build: into the target folder, never deployed.
+    Dev,
+}
+
+impl Profile {
+    /// Release, unless asked otherwise.
+    pub fn new(unoptimised: bool) -> Self {
+        if unoptimised { Self::Dev } else { Self::Release }
+    }
+
     /// Folder with `index.js` and `index_bg.wasm`.
-    pub dir: PathBuf,
+    pub fn dir(self) -> PathBuf {
+        match self {
+            Self::Release => paths::root().join("build"),
+            Self::Dev => paths::scratch().join("worker-dev"),
+        }
+    }
+
+    fn cargo_dir(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        }
+    }
 }
 
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
@@ -29,32 +54,36 @@ const WASM_FEATURES: [&str; 7] = [
     "--enable-exception-handling",
 ];
 
-/// Builds, or finds that nothing changed.
-pub fn build(tools: &Tools) -> Result<Bundle> {
-    let step = Step::begin("Worker bundle");
+/// Builds, or finds that nothing changed; the folder with the bundle.
+pub fn build(tools: &Tools, profile: Profile) -> Result<PathBuf> {
+    let step = Step::begin(match profile {
+        Profile::Release => "Worker bundle",
+        Profile::Dev => "Worker bundle, not optimised",
+    });
     let _lock = tools::lock(&paths::scratch(), "bundle.lock")?;
-    let bundle = Bundle { dir: paths::bundle() };
-    compile()?;
-    let stamp = Stamp::new(tools)?;
-    if stamp.is_current(&bundle.dir) {
+    let dir = profile.dir();
+    compile(profile)?;
+    let stamp = Stamp::new(tools, profile)?;
+    if stamp.is_current(&dir) {
         step.end("unchanged");
-        return Ok(bundle);
+        return Ok(dir);
     }
-    Stamp::forget()?;
-    pack(tools, &bundle.dir)?;
+    stamp.forget()?;
+    pack(tools, profile, &dir)?;
     stamp.keep()?;
-    report(tools, &bundle.dir)?;
+    report(tools, &dir)?;
     step.end("built");
-    Ok(bundle)
+    Ok(dir)
 }
 
 /// The cargo call that worker-build makes, so that its own finds everything done.
-fn compile() -> Result<()> {
+fn compile(profile: Profile) -> Result<()> {
     let mut command = process::cargo();
-    command
-        .current_dir(crate_dir())
-        .args(["build", "--lib", "--release", "--target", "wasm32-unknown-unknown"])
-        .env("WASM_BINDGEN_USE_JS_SYS", "1");
+    command.current_dir(crate_dir()).args(["build", "--lib", "--target", "wasm32-unknown-unknown"]);
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    command.env("WASM_BINDGEN_USE_JS_SYS", "1");
     process::run_quietly_on_stdout(&mut command)
 }
 
@@ -62,53 +91,62 @@ fn crate_dir() -> PathBuf {
     paths::root().join("verifier-wasm")
 }
 
-fn pack(tools: &Tools, dir: &Path) -> Result<()> {
+fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
     let mut command = tools.command(&tools.worker_build);
-    command.current_dir(crate_dir()).arg("--release").arg("--out-dir").arg(dir);
-    process::run_quietly_on_stdout(&mut command)?;
+    command.current_dir(crate_dir()).arg(match profile {
+        Profile::Release => "--release",
+        Profile::Dev => "--dev",
+    });
+    process::run_quietly_on_stdout(command.arg("--out-dir").arg(dir))?;
+    if profile == Profile::Dev {
+        return Ok(());
+    }
     let module = dir.join("index_bg.wasm");
     let mut strip = tools.command(Tools::npm_bin("wasm-opt"));
     strip.arg(&module).arg("-o").arg(&module).args(WASM_FEATURES).args(["--strip-debug", "--strip-producers"]);
     process::run_quietly_on_stdout(&mut strip)
 }
 
-/// What `build/` was made of: a copy of the module that cargo gave, and the tools.
+/// What a bundle was made of: a copy of the module that cargo gave, and the tools. Kept beside the bundle's folder.
 struct Stamp {
+    profile: Profile,
     module: Vec<u8>,
     tools: String,
 }
 
 impl Stamp {
-    fn new(tools: &Tools) -> Result<Self> {
-        let path = paths::target().join("wasm32-unknown-unknown/release/verifier_wasm.wasm");
+    fn new(tools: &Tools, profile: Profile) -> Result<Self> {
+        let path = paths::target().join("wasm32-unknown-unknown").join(profile.cargo_dir()).join("verifier_wasm.wasm");
         let module = fs::read(&path).with_context(|| format!("cargo left no {}", path.display()))?;
-        Ok(Self { module, tools: tools.fingerprint.clone() })
+        Ok(Self { profile, module, tools: tools.fingerprint.clone() })
     }
 
-    fn paths() -> (PathBuf, PathBuf) {
-        (paths::scratch().join("bundle-input.wasm"), paths::scratch().join("bundle-tools.txt"))
+    fn module_path(&self) -> PathBuf {
+        paths::scratch().join(format!("bundle-{}.wasm", self.profile.cargo_dir()))
+    }
+
+    fn tools_path(&self) -> PathBuf {
+        paths::scratch().join(format!("bundle-{}-tools.txt", self.profile.cargo_dir()))
     }
 
     fn is_current(&self, dir: &Path) -> bool {
-        let (module, tools) = Self::paths();
         dir.join("index.js").is_file()
             && dir.join("index_bg.wasm").is_file()
-            && fs::read_to_string(tools).is_ok_and(|old| old == self.tools)
-            && fs::read(module).is_ok_and(|old| old == self.module)
+            && fs::read_to_string(self.tools_path()).is_ok_and(|old| old == self.tools)
+            && fs::read(self.module_path()).is_ok_and(|old| old == self.module)
     }
 
     /// A run that is cut short must not look finished.
-    fn forget() -> Result<()> {
-        match fs::remove_file(Self::paths().1) {
+    fn forget(&self) -> Result<()> {
+        match fs::remove_file(self.tools_path()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
             _ => Ok(()),
         }
     }
 
     fn keep(&self) -> Result<()> {
-        let (module, tools) = Self::paths();
-        fs::write(module, &self.module)?;
-        fs::write(tools, &self.tools)?;
+        fs::write(self.module_path(), &self.module)?;
+        fs::write(self.tools_path(), &self.tools)?;
         Ok(())
     }
 }

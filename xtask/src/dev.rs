@@ -12,13 +12,14 @@ use serde_json::json;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::bundle::{self, Profile};
 use crate::credentials::Credentials;
 use crate::operator::{Operator, ReadyPolicy};
 use crate::progress::{Step, note};
 use crate::ready_policy::{self, ACME_ACCOUNT, ACME_USER};
 use crate::stack::{Emulators, Options, Stack};
 use crate::tools::{self, Need};
-use crate::{Output, binaries, bundle, http, paths};
+use crate::{Output, binaries, http, paths};
 
 /// Access key of the user `developer` in the STS emulator; stands for nothing anywhere else.
 const DEVELOPER_KEY: (&str, &str) = ("AKIADEVELOPER0000000", "development-only-secret-access-key-00000");
@@ -37,15 +38,18 @@ pub struct DevArgs {
     /// Start no STS and no OIDC issuer; the ready policy then has bootstrap tokens only
     #[arg(long)]
     no_emulators: bool,
+    /// Use a worker that is not optimised: builds in a fraction of the time
+    #[arg(long)]
+    unoptimised: bool,
     /// Form of the ready message on standard output
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// End when standard input does, unless it said `stay` first
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
-    /// Bundle and binaries were built by the caller
-    #[arg(long, hide = true)]
-    built: bool,
+    /// The bundle that the caller built, as it did the binaries
+    #[arg(long, hide = true, value_name = "DIR")]
+    built: Option<PathBuf>,
 }
 
 /// The one line of `--output json`.
@@ -72,12 +76,14 @@ pub fn run(args: &DevArgs) -> Result<bool> {
     // Registered first, so that a signal during set-up of the stack is not lost and still ends its servers.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD]).context("cannot handle signals")?;
     let tools = tools::prepare(Need::Build)?;
-    if !args.built {
-        bundle::build(&tools)?;
+    let bundle = if let Some(dir) = &args.built {
+        dir.clone()
+    } else {
         binaries::build()?;
-    }
+        bundle::build(&tools, Profile::new(args.unoptimised))?
+    };
     let credentials = Credentials::load_or_make()?;
-    let options = Options { port: args.port, state: absolute(&args.state_dir), emulators: !args.no_emulators };
+    let options = Options { port: args.port, state: absolute(&args.state_dir), bundle, emulators: !args.no_emulators };
     let step = Step::begin("Verifier in workerd");
     let mut stack = Stack::start(&tools, &credentials, &options)?;
     let ready = prepare(&stack, &credentials, &options)?;

@@ -45,7 +45,11 @@ enum Output {
 #[derive(Subcommand)]
 enum Command {
     /// Build the worker bundle into build/ (wrangler's build command)
-    Build,
+    Build {
+        /// Not optimised, into the target folder: builds in a fraction of the time
+        #[arg(long)]
+        unoptimised: bool,
+    },
     /// Run every check and test: format, lints, native, wasm, end to end in workerd, deploy dry run
     ///
     /// Ends with one line, `N passed, N failed`; exit status 1 when anything failed.
@@ -72,7 +76,9 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::Build => tools::prepare(tools::Need::Build).and_then(|tools| bundle::build(&tools).map(|_| true)),
+        Command::Build { unoptimised } => tools::prepare(tools::Need::Build)
+            .and_then(|tools| bundle::build(&tools, bundle::Profile::new(unoptimised)))
+            .map(|_| true),
         Command::Test => suites::run(),
         Command::Demo(args) => demo::run(&args),
         Command::Dev(args) => dev::run(&args),

@@ -7,11 +7,6 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
-/// The worker bundle, as wrangler.toml names it.
-pub fn bundle() -> PathBuf {
-    root().join("build")
-}
-
 /// Serves the bundle in workerd; run by Node.js.
 pub fn serve_script() -> PathBuf {
     root().join("xtask/js/serve.mjs")

@@ -24,6 +24,8 @@ pub struct Options {
     pub port: u16,
     /// State directory, made when missing.
     pub state: PathBuf,
+    /// Folder of the worker bundle.
+    pub bundle: PathBuf,
     /// Whether STS and OIDC issuer are started.
     pub emulators: bool,
 }
@@ -122,7 +124,7 @@ fn start_verifier(tools: &Tools, credentials: &Credentials, options: &Options) -
     let mut command = tools.command(&tools.node);
     command.arg(paths::serve_script());
     let configuration = json!({
-        "bundle": paths::bundle(),
+        "bundle": options.bundle,
         "wrangler": paths::root().join("wrangler.toml"),
         "state": options.state.join("verifier"),
         "port": options.port,

@@ -3,15 +3,17 @@
 //! End-to-end tests find workerd by the variables that [`provide_workerd`] sets. A check without a test count of its
 //! own (format, lints, dry run) counts as one test; so does a suite that ended badly without naming a failed test.
 
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::bundle::{self, Profile};
+use crate::paths;
 use crate::process::{self, Elapsed};
 use crate::progress::Step;
 use crate::tools::{self, Need, Tools};
-use crate::{bundle, paths};
 
 /// Tests that passed and failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,13 +49,13 @@ pub fn run() -> Result<bool> {
     let mut total = Count::default();
     total.add(check("Format", process::cargo().args(["fmt", "--all", "--check"]))?);
     total.add(check("Lints", process::cargo().args(LINTS))?);
-    match bundle::build(&tools) {
-        Ok(_) => {
+    match bundle::build(&tools, Profile::Release) {
+        Ok(dir) => {
             let mut binaries = process::cargo();
             total.add(check("Binaries", binaries.args(["build", "--workspace", "--bins"]))?);
             let mut native = process::cargo();
             tools.provide(&mut native);
-            provide_workerd(&mut native, &tools);
+            provide_workerd(&mut native, &tools, &dir);
             native.args(["test", "--workspace", "--no-fail-fast"]);
             total.add(suite("Native and end to end in workerd", &mut native)?);
             total.add(wasm(&tools)?);
@@ -72,11 +74,11 @@ pub fn run() -> Result<bool> {
 const LINTS: [&str; 7] = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
 
 /// What the end-to-end tests in `tests/` need to start the worker by themselves.
-fn provide_workerd(command: &mut Command, tools: &Tools) {
+fn provide_workerd(command: &mut Command, tools: &Tools, bundle: &Path) {
     command
         .env("ROOTPILOT_NODE", &tools.node)
         .env("ROOTPILOT_SERVE", paths::serve_script())
-        .env("ROOTPILOT_BUNDLE", paths::bundle());
+        .env("ROOTPILOT_BUNDLE", bundle);
 }
 
 fn wasm(tools: &Tools) -> Result<Count> {

@@ -18,19 +18,23 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::report::Report;
+use crate::bundle::{self, Profile};
 use crate::credentials::Credentials;
 use crate::dev::{Ready, STAY};
 use crate::operator::Operator;
 use crate::process::Server;
 use crate::progress::Step;
 use crate::tools::{self, Need};
-use crate::{Output, binaries, bundle, http, paths};
+use crate::{Output, binaries, http, paths};
 
 #[derive(Args)]
 pub struct DemoArgs {
     /// Leave verifier and emulators running afterwards, and say how to stop them
     #[arg(long)]
     keep: bool,
+    /// Use a worker that is not optimised: builds in a fraction of the time
+    #[arg(long)]
+    unoptimised: bool,
     /// Form of the summary on standard output
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -39,11 +43,11 @@ pub struct DemoArgs {
 /// Goes through everything. True when all of it held.
 pub fn run(args: &DemoArgs) -> Result<bool> {
     let tools = tools::prepare(Need::Build)?;
-    bundle::build(&tools)?;
+    let bundle = bundle::build(&tools, Profile::new(args.unoptimised))?;
     binaries::build()?;
     let credentials = Credentials::load_or_make()?;
     let folder = tempfile::Builder::new().prefix("rootpilot-demo-").tempdir()?;
-    let (server, ready) = start(folder.path())?;
+    let (server, ready) = start(folder.path(), &bundle)?;
     let scene = Scene { operator: Operator::new(&ready.url, &credentials), ready: &ready, folder: folder.path() };
     let mut report = Report::default();
     modes::show(&scene, &mut report)?;
@@ -59,11 +63,11 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
 }
 
 /// Starts `dev`, which ends when we do, even when we are killed.
-fn start(folder: &Path) -> Result<(Server, Ready)> {
+fn start(folder: &Path, bundle: &Path) -> Result<(Server, Ready)> {
     let step = Step::begin("Verifier in workerd, STS emulator, OIDC issuer");
     let mut command = Command::new(paths::own()?);
-    command.args(["dev", "--output", "json", "--port", "0", "--built", "--until-stdin-ends", "--state-dir"]);
-    command.arg(folder.join("dev"));
+    command.args(["dev", "--output", "json", "--port", "0", "--until-stdin-ends", "--state-dir"]);
+    command.arg(folder.join("dev")).arg("--built").arg(bundle);
     let (server, ready) = Server::start("dev", &mut command, None, &folder.join("dev.log"))?;
     let ready: Ready = serde_json::from_value(ready).context("the ready line of dev")?;
     step.end(&ready.url);
