@@ -33,8 +33,22 @@ impl fmt::Display for Elapsed {
 /// The cargo that runs us.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(crate::paths::root());
+    command.current_dir(paths::root());
+    forget_our_package(&mut command);
     command
+}
+
+/// `cargo run` tells us about our own package. Build scripts that look at these variables (ring's does) must not see them, or
+/// they and all that depends on them are compiled again whenever cargo is called now from here and now from a shell.
+pub fn forget_our_package(command: &mut Command) {
+    const OURS: [&str; 5] =
+        ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_CRATE_NAME", "CARGO_BIN_NAME", "CARGO_PRIMARY_PACKAGE"];
+    let packages = std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || OURS.contains(&name)));
+    for name in packages {
+        command.env_remove(name);
+    }
 }
 
 /// Runs to the end with our output streams; an error names the program and its exit.

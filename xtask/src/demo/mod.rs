@@ -15,7 +15,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use self::report::Report;
 use crate::bundle::{self, Profile};
@@ -46,9 +45,18 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
     let bundle = bundle::build(&tools, Profile::new(args.unoptimised))?;
     binaries::build()?;
     let credentials = Credentials::load_or_make()?;
-    let folder = tempfile::Builder::new().prefix("rootpilot-demo-").tempdir()?;
-    let (server, ready) = start(folder.path(), &bundle)?;
-    let scene = Scene { operator: Operator::new(&ready.url, &credentials), ready: &ready, folder: folder.path() };
+    let mut folder = tempfile::Builder::new().prefix("rootpilot-demo-").tempdir()?;
+    let outcome = perform(args, &bundle, &credentials, folder.path());
+    if args.keep || !matches!(outcome, Ok(true)) {
+        folder.disable_cleanup(true);
+        eprintln!("State, logs and certificates are in {}", folder.path().display());
+    }
+    outcome
+}
+
+fn perform(args: &DemoArgs, bundle: &Path, credentials: &Credentials, folder: &Path) -> Result<bool> {
+    let (server, ready) = start(folder, bundle)?;
+    let scene = Scene { operator: Operator::new(&ready.url, credentials), ready: &ready, folder };
     let mut report = Report::default();
     modes::show(&scene, &mut report)?;
     refusals::show(&scene, &mut report)?;
@@ -57,7 +65,8 @@ pub fn run(args: &DemoArgs) -> Result<bool> {
         Output::Json => println!("{}", report.json()),
     }
     if args.keep {
-        keep(server, &ready, folder)?;
+        server.leave(STAY)?;
+        eprintln!("Left running at {}; stop with: kill {}", ready.url, ready.pid);
     }
     Ok(report.holds())
 }
@@ -72,13 +81,6 @@ fn start(folder: &Path, bundle: &Path) -> Result<(Server, Ready)> {
     let ready: Ready = serde_json::from_value(ready).context("the ready line of dev")?;
     step.end(&ready.url);
     Ok((server, ready))
-}
-
-fn keep(server: Server, ready: &Ready, folder: TempDir) -> Result<()> {
-    let folder = folder.keep();
-    server.leave(STAY)?;
-    eprintln!("Left running at {}, files in {}; stop with: kill {}", ready.url, folder.display(), ready.pid);
-    Ok(())
 }
 
 /// Where it all happens.

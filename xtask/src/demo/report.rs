@@ -4,6 +4,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 
+/// Identities are long: what makes the table wider than this is broken at a slash.
+const TABLE_WIDTH: u16 = 140;
+
 /// A runner that enrolled.
 #[derive(Serialize)]
 pub struct Enrolled {
@@ -63,6 +66,9 @@ impl Report {
                 .iter()
                 .map(|row| [row.mode, &row.identity, &row.tenant, &row.runner_id, &row.not_after].map(str::to_owned)),
         );
+        if let Some(identity) = modes.column_mut(1) {
+            identity.set_delimiter('/');
+        }
         let mut refusals = table(["refused", "status", "code", "reason"]);
         refusals.add_rows(self.refusals.iter().map(|row| {
             let reason = row.reason.clone().unwrap_or_else(|| "-".to_owned());
@@ -79,7 +85,8 @@ impl Report {
 
 fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_width(TABLE_WIDTH);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);
     table
 }
@@ -91,8 +98,8 @@ mod tests {
     fn report() -> Report {
         let mut report = Report::default();
         report.enrolled(Enrolled {
-            mode: "aws-sts",
-            identity: "arn:aws:iam::111122223333:role/rootpilot-runner".to_owned(),
+            mode: "gke-oidc",
+            identity: format!("{}#system:serviceaccount:rootpilot:runner", crate::ready_policy::GKE_ISSUER),
             tenant: "acme".to_owned(),
             runner_id: "abcdefghijklmnopqrstuvwxyz".to_owned(),
             not_after: "2026-01-01T00:00:00Z".to_owned(),
@@ -115,6 +122,12 @@ mod tests {
             line["refusals"][0],
             json!({"case": "unmapped identity", "status": 403, "code": "identity_not_mapped", "reason": null})
         );
+    }
+
+    #[test]
+    fn tables_fit_a_wide_terminal() {
+        let text = report().text();
+        assert!(text.lines().all(|line| line.chars().count() <= usize::from(TABLE_WIDTH)), "{text}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::process;
+
 /// What a command is going to do with the tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Need {
@@ -61,6 +63,7 @@ impl Tools {
         let npm = npm::modules().join(".bin");
         let path = std::env::var_os("PATH").unwrap_or_default();
         let joined = std::env::join_paths(ours.chain([npm]).chain(std::env::split_paths(&path)));
+        process::forget_our_package(command);
         command
             .current_dir(crate::paths::root())
             .env("PATH", joined.unwrap_or(path))
