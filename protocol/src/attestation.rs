@@ -6,6 +6,7 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::text_enum;
+use crate::object::Object;
 
 text_enum! {
     /// How a runner proves who it is.
@@ -25,7 +26,7 @@ text_enum! {
 
 /// The `attestation` object of a request. Fields of another mode are refused like unknown ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "mode", try_from = "RawAttestation<'a>", bound(deserialize = "'de: 'a"))]
+#[serde(tag = "mode", try_from = "Object<RawAttestation<'a>>", bound(deserialize = "'de: 'a"))]
 pub enum Attestation<'a> {
     /// See [`Mode::BootstrapToken`].
     #[serde(rename = "bootstrap-token")]
@@ -138,10 +139,10 @@ impl RawAttestation<'_> {
     }
 }
 
-impl<'a> TryFrom<RawAttestation<'a>> for Attestation<'a> {
+impl<'a> TryFrom<Object<RawAttestation<'a>>> for Attestation<'a> {
     type Error = ShapeError;
 
-    fn try_from(raw: RawAttestation<'a>) -> Result<Self, ShapeError> {
+    fn try_from(Object(raw): Object<RawAttestation<'a>>) -> Result<Self, ShapeError> {
         if let Some(field) = raw.foreign_field() {
             return Err(ShapeError { mode: raw.mode, field, problem: "is not a field of" });
         }

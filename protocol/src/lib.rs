@@ -22,11 +22,13 @@ mod catalogue;
 pub mod enroll;
 pub mod error;
 pub mod limits;
+pub mod object;
 pub mod verify;
 
 pub use attestation::{Attestation, AwsStsEvidence, Mode, MtlsRenewalEvidence};
 pub use enroll::{EnrollRequest, EnrollResponse};
 pub use error::{Code, Problem, Reason};
+pub use object::Object;
 pub use verify::{Decision, TraceEntry, TraceOutcome, VerifyRequest, VerifyResponse};
 
 /// Header that a runner signs into its STS request: audience and key (CHECKS S8).

@@ -72,6 +72,7 @@ impl Check {
                 Self::S12,
                 Self::S13,
                 Self::M1,
+                Self::K7,
                 Self::M2,
             ],
             Mode::GkeOidc | Mode::EksOidc => {

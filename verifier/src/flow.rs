@@ -1,6 +1,6 @@
 //! The way of the data, in one screen: parse → verify → appraise → register → issue.
 
-use protocol::{Attestation, Code, Decision, EnrollRequest, EnrollResponse, VerifyRequest, VerifyResponse};
+use protocol::{Attestation, Code, Decision, EnrollRequest, EnrollResponse, Object, VerifyRequest, VerifyResponse};
 
 use crate::appraisal::{self, Appraised, Policy};
 use crate::encoding::{from_b64url, shown};
@@ -188,5 +188,6 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
 
 /// Reads a request body; unknown fields, duplicate keys and foreign fields are refused by name.
 fn parse<'a, T: serde::Deserialize<'a>>(body: &'a str) -> Result<T, Denial> {
-    serde_json::from_str(body).map_err(|error| Denial::new(Code::MalformedRequest, shown(&error.to_string())))
+    let read = serde_json::from_str(body).map(|Object(request)| request);
+    read.map_err(|error| Denial::new(Code::MalformedRequest, shown(&error.to_string())))
 }

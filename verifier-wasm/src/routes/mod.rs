@@ -6,7 +6,7 @@ mod health;
 mod trust;
 mod verify;
 
-use protocol::Code;
+use protocol::{Code, Object};
 use serde::Serialize;
 use verifier::Denial;
 use worker::{Headers, Method, Request, Response, ResponseBuilder};
@@ -139,7 +139,8 @@ pub fn internal(error: &dyn std::fmt::Display) -> Denial {
     Denial::new(Code::Internal, error.to_string())
 }
 
-/// Reads a JSON body into its wire type.
+/// Reads a JSON object into its wire type.
 pub fn parse<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, Denial> {
-    serde_json::from_str(text).map_err(|error| Denial::malformed(verifier::encoding::shown(&error.to_string())))
+    let read = serde_json::from_str(text).map(|Object(value)| value);
+    read.map_err(|error| Denial::malformed(verifier::encoding::shown(&error.to_string())))
 }

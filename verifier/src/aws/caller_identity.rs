@@ -5,13 +5,10 @@
 //! root, namespace and path must be exact, each value there once, nothing else beside them. Out of scope: what the values mean
 //! ([`super::arn`]).
 
-use std::fmt;
-use std::marker::PhantomData;
-
+use protocol::Object;
 use roxmltree::{Document, Node, ParsingOptions};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use thiserror::Error;
 
 /// Octets of an answer that are read at most (CHECKS S11).
@@ -149,25 +146,6 @@ fn error_code(content_type: Option<&str>, body: &[u8]) -> Option<String> {
     };
     let plain = (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'.');
     plain.then_some(code)
-}
-
-/// A JSON object: the array form that serde reads into a struct as well is refused.
-struct Object<T>(T);
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor<T>(PhantomData<T>);
-        impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
-            type Value = Object<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
 }
 
 #[derive(Deserialize)]
