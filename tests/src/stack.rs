@@ -55,6 +55,11 @@ pub struct Options {
     pub missing_secrets: Vec<String>,
     /// `request.cf` of every request.
     pub cf: Option<Value>,
+    /// Whether the emulators stand in for the real hosts of AWS and of clusters' issuers. Every other call of the verifier then fails,
+    /// loopback included.
+    pub real_hosts: bool,
+    /// Texts of wrangler.toml and what is put in their place.
+    pub wrangler_edits: Vec<(String, String)>,
     /// Whether [`Stack::policy`] is applied.
     pub apply_policy: bool,
 }
@@ -67,6 +72,8 @@ impl Options {
             vars: json!({"RATE_LIMITS": "off"}),
             missing_secrets: Vec::new(),
             cf: None,
+            real_hosts: false,
+            wrangler_edits: Vec::new(),
             apply_policy: true,
         }
     }
@@ -81,8 +88,10 @@ pub struct Stack {
     pub issuer: OidcIssuer,
     options: Options,
     folder: PathBuf,
+    /// Origin to origin.
+    real_hosts: Value,
     verifier: ChildProcess,
-    url: String,
+    client: Client,
 }
 
 impl Stack {
@@ -96,8 +105,9 @@ impl Stack {
         let issuer =
             OidcIssuer::start(IssuerConfig { default_issuer: GKE_ISSUER.to_owned(), ..IssuerConfig::default() })
                 .expect("a loopback port is free");
-        let (verifier, url) = serve(&options, &folder);
-        let stack = Self { sts, issuer, options, folder, verifier, url };
+        let real_hosts = real_hosts(&sts, &issuer);
+        let (verifier, client) = serve(&options, &folder, &real_hosts);
+        let stack = Self { sts, issuer, options, folder, real_hosts, verifier, client };
         if stack.options.apply_policy {
             stack.admin().apply(&stack.policy());
         }
@@ -105,8 +115,8 @@ impl Stack {
     }
 
     /// Address of the verifier.
-    pub fn url(&self) -> String {
-        self.url.clone()
+    pub fn url(&self) -> &str {
+        self.client.url()
     }
 
     /// The stack's own folder.
@@ -116,17 +126,17 @@ impl Stack {
 
     /// A client without a token.
     pub fn client(&self) -> Client {
-        Client::new(&self.url)
+        self.client.clone()
     }
 
     /// The operator.
     pub fn admin(&self) -> Admin {
-        Admin(self.client().with_bearer(&self.admin_token()))
+        Admin(self.client.with_bearer(&self.admin_token()))
     }
 
     /// A client with the service token, for `/v1/verify`.
     pub fn service(&self) -> Client {
-        self.client().with_bearer(&self.service_token())
+        self.client.with_bearer(&self.service_token())
     }
 
     /// Bearer of the admin routes.
@@ -173,13 +183,13 @@ impl Stack {
 
     /// Enrols by evidence.
     pub fn enroll(&self, key: &Key, attestation: &Value) -> Answer {
-        self.client().post("/v1/enroll", &evidence::request(key, attestation))
+        self.client.post("/v1/enroll", &evidence::request(key, attestation))
     }
 
     /// Renews by the body proof: `key` holds `certificate`, `next` is to be certified.
     pub fn renew(&self, key: &Key, certificate: &str, next: &Key) -> Answer {
         let proof = key.renewal(certificate, AUDIENCE, self.now(), next);
-        self.client().post("/v1/renew", &evidence::request(next, &proof))
+        self.client.post("/v1/renew", &evidence::request(next, &proof))
     }
 
     /// Unix seconds; the verifier has the same clock.
@@ -210,7 +220,7 @@ impl Stack {
     /// Starts the verifier again on the same storage; one that still runs is stopped first. Its address changes.
     pub fn restart(&mut self) {
         self.stop();
-        (self.verifier, self.url) = serve(&self.options, &self.folder);
+        (self.verifier, self.client) = serve(&self.options, &self.folder, &self.real_hosts);
     }
 
     /// The same with other options; name and policy stay as they are.
@@ -263,19 +273,44 @@ fn secrets(options: &Options, folder: &Path) -> PathBuf {
     file
 }
 
-fn serve(options: &Options, folder: &Path) -> (ChildProcess, String) {
+/// The hosts that the verifier calls in production, stood in for by the emulators.
+fn real_hosts(sts: &StsEmulator, issuer: &OidcIssuer) -> Value {
+    let regions = StsConfig::default().regions;
+    let of_sts = regions.iter().flat_map(|region| {
+        let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        ["sts", "sts-fips"].map(|service| (format!("https://{service}.{region}.{suffix}"), json!(sts.url())))
+    });
+    let of_clusters = ["https://container.googleapis.com", "https://oidc.eks.eu-west-1.amazonaws.com"];
+    of_sts
+        .chain(of_clusters.map(|host| (host.to_owned(), json!(issuer.url()))))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// The worker's configuration, edited where the options say so.
+fn wrangler(options: &Options, folder: &Path) -> PathBuf {
+    let mut text = fs::read_to_string(places::wrangler_toml()).expect("wrangler.toml can be read");
+    for (old, new) in &options.wrangler_edits {
+        assert!(text.contains(old), "wrangler.toml does not say `{old}`");
+        text = text.replace(old, new);
+    }
+    let file = folder.join("wrangler.toml");
+    fs::write(&file, text).expect("a file can be written");
+    file
+}
+
+fn serve(options: &Options, folder: &Path, real_hosts: &Value) -> (ChildProcess, Client) {
     let found = |place: Result<PathBuf, places::Missing>| place.unwrap_or_else(|missing| panic!("{missing}"));
-    let mut configuration = json!({
+    let configuration = json!({
         "bundle": found(places::bundle()),
-        "wrangler": places::wrangler_toml(),
+        "wrangler": wrangler(options, folder),
         "state": folder.join("state"),
         "port": 0,
         "secrets": secrets(options, folder),
         "vars": options.vars,
+        "cf": options.cf,
+        "outbound": options.real_hosts.then_some(real_hosts),
     });
-    if let Some(cf) = &options.cf {
-        configuration["cf"] = cf.clone();
-    }
     let mut command = Command::new(found(places::node()));
     command.arg(found(places::serve_script())).current_dir(folder);
     let line = format!("{configuration}\n");
@@ -284,6 +319,6 @@ fn serve(options: &Options, folder: &Path) -> (ChildProcess, String) {
         .wait_for_line(Stream::Stdout, "ready line", READY, |line| line.starts_with('{'))
         .unwrap_or_else(|error| panic!("{error}"));
     let ready: Value = serde_json::from_str(&ready).expect("the ready line is JSON");
-    let url = ready["url"].as_str().expect("the ready line names the address").to_owned();
-    (verifier, url)
+    let url = ready["url"].as_str().expect("the ready line names the address");
+    (verifier, Client::new(url))
 }

@@ -10,13 +10,17 @@
 //   secrets  optional: the file of the worker's secrets that edgectl writes, name to value
 //   vars     optional: variables of the worker; they win
 //   cf       optional: request.cf of every request (edge mutual TLS in tests)
+//   outbound optional: stand-ins for hosts of the internet, origin to origin; every other call of the worker then fails
 // One JSON line comes back when requests are served: {"url", "pid"}. The end of standard input is the order to stop:
 // a parent that dies, however it dies, takes workerd with it.
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import http from "node:http";
 import path from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
+import { Readable } from "node:stream";
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare, Response } from "miniflare";
 import { parse } from "smol-toml";
 
 /** Plain lines on standard error, the worker's console among them: standard output belongs to the ready line. */
@@ -25,6 +29,21 @@ class StderrLog extends Log {
     process.stderr.write(`${message}\n`);
   }
 }
+
+/** Sends what the worker sends to a host to that host's stand-in, `host` header included, which `fetch` would not let through. */
+const outbound = (standIns) => async (request) => {
+  const url = new URL(request.url);
+  const standIn = standIns[url.origin];
+  if (standIn === undefined) {
+    return new Response(null, { status: 502 });
+  }
+  const headers = { ...Object.fromEntries(request.headers), host: url.host };
+  const call = http.request(new URL(url.pathname + url.search, standIn), { method: request.method, headers });
+  call.end(Buffer.from(await request.arrayBuffer()));
+  const [answer] = await once(call, "response");
+  const { "transfer-encoding": _, ...kept } = answer.headers;
+  return new Response(Readable.toWeb(answer), { status: answer.statusCode, headers: kept });
+};
 
 const named = (list, make) => Object.fromEntries((list ?? []).map((entry) => [entry.name, make(entry)]));
 
@@ -50,6 +69,7 @@ function options(config, project, secrets) {
     ratelimits: named(project.ratelimits, ({ namespace_id, simple }) => ({ namespace_id, simple })),
     resourcePersistencePath: config.state,
     cf: config.cf ?? false,
+    ...(config.outbound ? { outboundService: outbound(config.outbound) } : {}),
     log: new StderrLog(LogLevel.WARN),
     handleStructuredLogs: ({ message }) => process.stderr.write(`${message}\n`),
   });

@@ -106,6 +106,11 @@ impl Client {
         Self { http, url: url.to_owned(), bearer: None }
     }
 
+    /// Address of the verifier.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The same with a bearer token.
     #[must_use]
     pub fn with_bearer(&self, token: &str) -> Self {

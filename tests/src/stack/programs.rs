@@ -59,7 +59,7 @@ impl Host {
         std::fs::create_dir_all(&state).expect("a folder can be made");
         let home = state.display().to_string();
         let host = Self { state, environment: Vec::new() };
-        host.with("RUNNER_CONTROL_PLANE_URL", &stack.url())
+        host.with("RUNNER_CONTROL_PLANE_URL", stack.url())
             .with("RUNNER_AUDIENCE", AUDIENCE)
             .with("RUNNER_STATE_DIR", &home)
             .with("HOME", &home)

@@ -1,0 +1,155 @@
+//! The addresses of production: STS hosts by region, GKE's and EKS's hosts of keys, with the emulators standing in for them.
+//!
+//! Here no policy names an endpoint or a `jwks_uri`, so what is called is what the verifier itself makes of region and issuer.
+
+use std::sync::LazyLock;
+
+use edge_tests::emulators::oidc::gke_issuer;
+use edge_tests::emulators::{Fault, TokenOptions};
+use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, AUDIENCE, Answer, EKS_ISSUER, Key, Options, Stack, evidence};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+use crate::support::assert_retryable;
+
+static STACK: LazyLock<Mutex<Stack>> =
+    LazyLock::new(|| Mutex::new(Stack::start(Options { real_hosts: true, ..Options::new("real-hosts") })));
+
+fn stack() -> MutexGuard<'static, Stack> {
+    let stack = STACK.lock();
+    stack.sts.forget_requests();
+    stack.issuer.clear_faults();
+    stack.issuer.forget_fetches();
+    stack
+}
+
+/// Everything at its real host, and a rule for every cluster of the project `wild-<suffix>`.
+fn apply(stack: &Stack, suffix: &str) {
+    let mut policy = stack.policy();
+    policy["aws_sts"] = json!({"regions": ["us-east-1", "eu-west-1"], "fips": true});
+    policy.as_object_mut().unwrap().remove("oidc_issuers");
+    policy["tenants"][0]["rules"].as_array_mut().unwrap().push(json!({
+        "mode": "gke-oidc", "project": format!("wild-{suffix}"), "location": "europe-west1", "cluster": "*",
+        "namespace": "rootpilot", "service_account": "runner",
+    }));
+    stack.admin().apply(&policy);
+}
+
+fn enroll(stack: &Stack, mode: &str, issuer: &str) -> Answer {
+    let token = stack.issuer.token(&TokenOptions { issuer: Some(issuer.to_owned()), ..TokenOptions::default() });
+    stack.enroll(&Key::generate(), &evidence::token(mode, &token))
+}
+
+#[test]
+fn sts_is_called_at_the_host_of_its_region() {
+    let stack = stack();
+    apply(&stack, "unused");
+    let role = stack.sts.add_role_session(ACME_ACCOUNT, ACME_ROLE, "i-0abc");
+    for (region, host) in [
+        ("eu-west-1", "sts.eu-west-1.amazonaws.com"),
+        ("us-east-1", "sts.us-east-1.amazonaws.com"),
+        ("us-east-1", "sts-fips.us-east-1.amazonaws.com"),
+    ] {
+        let key = Key::generate();
+        let request = evidence::StsRequest::new(&role, region, &format!("https://{host}"), AUDIENCE, &key);
+        stack.enroll(&key, &request.evidence()).assert_status(200);
+        assert_eq!(stack.sts.requests().last().unwrap().header("host").as_deref(), Some(host));
+    }
+    let calls = stack.sts.request_count();
+    let key = Key::generate();
+    for host in ["sts.amazonaws.com", "sts.us-east-1.amazonaws.com", "sts.eu-central-1.amazonaws.com", "127.0.0.1"] {
+        let request = evidence::StsRequest::new(&role, "eu-west-1", &format!("https://{host}"), AUDIENCE, &key);
+        stack.enroll(&key, &request.evidence()).assert_problem(401, "attestation_invalid", "host_not_allowed");
+    }
+    assert_eq!(stack.sts.request_count(), calls);
+}
+
+#[test]
+fn keys_are_fetched_where_the_issuer_says_its_keys_are() {
+    let stack = stack();
+    apply(&stack, "unused");
+    enroll(&stack, "eks-oidc", EKS_ISSUER).assert_status(200);
+    let gke = gke_issuer("acme-prod", "europe-west1", "runners");
+    enroll(&stack, "gke-oidc", &gke).assert_status(200);
+    let asked: Vec<(String, Option<String>)> =
+        stack.issuer.requests().iter().map(|request| (request.path.clone(), request.header("host"))).collect();
+    let path = |issuer: &str| stack.issuer.jwks_path(issuer);
+    assert_eq!(
+        asked,
+        [
+            (path(EKS_ISSUER), Some("oidc.eks.eu-west-1.amazonaws.com".to_owned())),
+            (path(&gke), Some("container.googleapis.com".to_owned())),
+        ]
+    );
+}
+
+#[test]
+fn a_wildcard_takes_every_cluster_of_its_project_and_place_and_of_no_other() {
+    let stack = stack();
+    apply(&stack, "one");
+    let cluster = gke_issuer("wild-one", "europe-west1", "anything");
+    enroll(&stack, "gke-oidc", &cluster).assert_status(200);
+    let fetched = stack.issuer.fetch_count();
+    for issuer in [
+        gke_issuer("wild-two", "europe-west1", "anything"),
+        gke_issuer("wild-one", "us-central1", "anything"),
+        gke_issuer("wild-one", "europe-west1", "any/../thing"),
+        gke_issuer("wild-one", "europe-west1", "UPPER"),
+        format!("{cluster}/"),
+        format!("{cluster}?x"),
+        cluster.replace("container.googleapis.com", "container.googleapis.com.evil.example"),
+    ] {
+        enroll(&stack, "gke-oidc", &issuer).assert_problem(401, "attestation_invalid", "issuer_unknown");
+    }
+    assert_eq!(stack.issuer.fetch_count(), fetched, "none of them was asked");
+}
+
+#[test]
+fn a_cluster_that_its_host_does_not_know_is_unknown_and_not_asked_for_again() {
+    let stack = stack();
+    apply(&stack, "gone");
+    for (status, name) in [(404, "deleted"), (403, "hidden"), (410, "former")] {
+        let cluster = gke_issuer("wild-gone", "europe-west1", name);
+        stack.issuer.set_fault(Fault::status(status));
+        for _ in 0..3 {
+            enroll(&stack, "gke-oidc", &cluster).assert_problem(401, "attestation_invalid", "issuer_unknown");
+        }
+        assert_eq!(stack.issuer.fetches(&stack.issuer.jwks_path(&cluster)), 1);
+    }
+    let down = gke_issuer("wild-gone", "europe-west1", "down");
+    stack.issuer.set_fault(Fault::status(500));
+    assert_retryable(&enroll(&stack, "gke-oidc", &down), "upstream_unavailable");
+}
+
+#[test]
+fn a_flood_of_clusters_spends_the_budget_of_its_project_and_no_other() {
+    let stack = stack();
+    apply(&stack, "flood");
+    let known = gke_issuer("wild-flood", "europe-west1", "known");
+    enroll(&stack, "gke-oidc", &known).assert_status(200);
+    let answers: Vec<Answer> = (0..100)
+        .map(|number| enroll(&stack, "gke-oidc", &gke_issuer("wild-flood", "europe-west1", &format!("c{number}"))))
+        .collect();
+    // Ten new issuers a minute, the known one among them; the window may have moved on in between.
+    let served = answers.iter().filter(|answer| answer.status == 200).count();
+    assert!((9..=29).contains(&served), "{served}");
+    assert_eq!(stack.issuer.fetch_count(), 1 + u64::try_from(served).unwrap());
+    for answer in answers.iter().filter(|answer| answer.status != 200) {
+        assert_retryable(answer, "upstream_unavailable");
+    }
+    // A cluster whose keys are known goes on, and so does every other project.
+    enroll(&stack, "gke-oidc", &known).assert_status(200);
+    enroll(&stack, "gke-oidc", &gke_issuer("acme-prod", "europe-west1", "runners")).assert_status(200);
+}
+
+#[test]
+fn a_host_that_nobody_stands_in_for_is_down() {
+    let stack = stack();
+    let mut policy: Value = stack.policy();
+    policy["aws_sts"] = json!({"regions": ["ap-south-1"]});
+    stack.admin().apply(&policy);
+    let (key, role) = (Key::generate(), stack.sts.add_role_session(ACME_ACCOUNT, ACME_ROLE, "i-0abc"));
+    let request =
+        evidence::StsRequest::new(&role, "ap-south-1", "https://sts.ap-south-1.amazonaws.com", AUDIENCE, &key);
+    assert_retryable(&stack.enroll(&key, &request.evidence()), "upstream_unavailable");
+}
