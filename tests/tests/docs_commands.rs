@@ -211,7 +211,7 @@ fn blocks_that_need_a_verifier_run_against_one() {
         for block in commands().iter().filter(|block| block.page == page && block.info == "needs a verifier") {
             let script = block
                 .text
-                .replace("https://edge.example.com", &stack.url())
+                .replace("https://edge.example.com", stack.url())
                 .replace("rpbt_…", &stack.admin().mint("acme").token)
                 .replace("cuy3vz6l5tf3bl6ybbp4i3afnw", &runner)
                 // Follows until it is interrupted.

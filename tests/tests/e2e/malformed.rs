@@ -46,7 +46,7 @@ fn what_is_no_json_object_of_the_form_is_malformed() {
             r#"{"csr":"AAAA","attestation":{"mode":"gke-oidc","token":"x"},}"#,
             r#"{"csr":"AAAA","attestation":{"mode":"gke-oidc","token":"x"}} trailing"#,
             "{\"csr\":\"AAAA\",\"attestation\":{\"mode\":\"gke-oidc\",\"token\":\"x\u{0}\"}}",
-            r#"{'csr':'AAAA'}"#,
+            r"{'csr':'AAAA'}",
             r#"{"csr":"AAAA","attestation":{"mode":"gke-oidc","token":"\ud800"}}"#,
             deep.as_str(),
         ] {

@@ -148,7 +148,8 @@ fn an_sts_request_is_refused_by_the_checks_in_their_order() {
     let stranger = stack.sts.add_role_session("999900001111", "stranger", "s");
     let right = stack.sts_request(&mapped, &key);
     // A function per fault, in the order of CHECKS S1 to S9; all of them are wrong at first.
-    let faults: [(&str, &dyn Fn(&mut Value)); 9] = [
+    type Spoil<'a> = &'a dyn Fn(&mut Value);
+    let faults: [(&str, Spoil<'_>); 9] = [
         ("body_not_allowed", &|e| e["body"] = json!("Action=GetCallerIdentity")),
         ("region_not_allowed", &|e| e["region"] = json!("eu-north-1")),
         ("host_not_allowed", &|e| e["headers"]["host"] = json!("sts.eu-west-1.amazonaws.com")),
@@ -167,7 +168,7 @@ fn an_sts_request_is_refused_by_the_checks_in_their_order() {
             e["headers"]["authorization"] = json!(value);
         }),
         ("binding_mismatch", &|e| {
-            e["headers"]["x-rootpilot-binding"] = json!(evidence::binding("another.example.com", &key))
+            e["headers"]["x-rootpilot-binding"] = json!(evidence::binding("another.example.com", &key));
         }),
         ("date_out_of_range", &|_| {}),
     ];
