@@ -1,5 +1,5 @@
-//! nginx with `ssl_verify_client on` and `ssl_crl`: a good certificate gets in, a revoked one does not (CHECKS I2, I7). Runs where nginx is
-//! installed, says so and passes where it is not.
+//! nginx with `ssl_verify_client on` and `ssl_crl`: a good certificate gets in, a revoked one does not (CHECKS I2, I7). Ignored
+//! unless asked for, since not every machine has nginx: `cargo xtask test` asks for it where nginx is, and says so where it is not.
 
 mod support;
 
@@ -81,11 +81,8 @@ fn get(folder: &Folder, port: u16) -> String {
 }
 
 #[test]
+#[ignore = "needs nginx"]
 fn nginx_admits_a_good_certificate_and_not_a_revoked_one() {
-    if Command::new("nginx").arg("-v").stderr(Stdio::null()).status().is_err() {
-        eprintln!("nginx is not installed: not tried");
-        return;
-    }
     let now = now();
     let authority = Authority::made_at("nginx", now);
     let folder = Folder::new();

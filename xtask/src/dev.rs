@@ -73,8 +73,6 @@ pub struct Ready {
 
 /// Starts the stack, says so, waits for a signal.
 pub fn run(args: &DevArgs) -> Result<bool> {
-    // Registered first, so that a signal during set-up of the stack is not lost and still ends its servers.
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD]).context("cannot handle signals")?;
     let tools = tools::prepare(Need::Build)?;
     let bundle = if let Some(dir) = &args.built {
         dir.clone()
@@ -83,6 +81,8 @@ pub fn run(args: &DevArgs) -> Result<bool> {
         bundle::build(&tools, Profile::new(args.unoptimised))?
     };
     let credentials = Credentials::load_or_make()?;
+    // From here on, so that a signal while servers start is not lost and still ends them; until here it ends us.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCHLD]).context("cannot handle signals")?;
     let options = Options { port: args.port, state: absolute(&args.state_dir), bundle, emulators: !args.no_emulators };
     let step = Step::begin("Verifier in workerd");
     let mut stack = Stack::start(&tools, &credentials, &options)?;
@@ -197,7 +197,7 @@ Look around:
 
 fn emulated_modes(sts: &str, issuer: &str) -> String {
     let (id, secret) = DEVELOPER_KEY;
-    let audience = ready_policy::AUDIENCE;
+    let (audience, eks) = (ready_policy::AUDIENCE, ready_policy::EKS_ISSUER);
     format!(
         "
 By AWS identity (the user {ACME_USER} of the STS emulator):
@@ -211,6 +211,12 @@ By a Kubernetes token (the OIDC issuer stands for a GKE cluster):
   curl -s -d '{{\"audience\":[\"{audience}\"]}}' {issuer}/_control/token | cut -d'\"' -f4 > /tmp/gke-token
   RUNNER_ATTESTATION_MODE=gke-oidc RUNNER_GKE_TOKEN_PATH=/tmp/gke-token \\
     RUNNER_STATE_DIR=/tmp/runner-gke runner enroll
+
+The same with a token of an EKS cluster:
+
+  curl -s -d '{{\"audience\":[\"{audience}\"],\"issuer\":\"{eks}\"}}' {issuer}/_control/token | cut -d'\"' -f4 > /tmp/eks-token
+  RUNNER_ATTESTATION_MODE=eks-oidc RUNNER_EKS_TOKEN_PATH=/tmp/eks-token \\
+    RUNNER_STATE_DIR=/tmp/runner-eks runner enroll
 "
     )
 }

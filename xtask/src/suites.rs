@@ -45,6 +45,7 @@ impl Count {
 /// Runs everything. True when something ran and nothing failed.
 pub fn run() -> Result<bool> {
     let started = Instant::now();
+    tools::openssl()?;
     let tools = tools::prepare(Need::Test)?;
     let mut total = Count::default();
     total.add(check("Format", process::cargo().args(["fmt", "--all", "--check"]))?);
@@ -58,6 +59,7 @@ pub fn run() -> Result<bool> {
             provide_workerd(&mut native, &tools, &dir);
             native.args(["test", "--workspace", "--no-fail-fast"]);
             total.add(suite("Native and end to end in workerd", &mut native)?);
+            total.add(nginx()?);
             total.add(wasm(&tools)?);
             total.add(check("wrangler deploy --dry-run", &mut dry_run(&tools)?)?);
         }
@@ -79,6 +81,16 @@ fn provide_workerd(command: &mut Command, tools: &Tools, bundle: &Path) {
         .env("ROOTPILOT_NODE", &tools.node)
         .env("ROOTPILOT_SERVE", paths::serve_script())
         .env("ROOTPILOT_BUNDLE", bundle);
+}
+
+/// nginx as a relying party: ignored in a plain `cargo test`, because not every machine has it.
+fn nginx() -> Result<Count> {
+    const TITLE: &str = "nginx as a relying party";
+    if process::capture(Command::new("nginx").arg("-v")).is_err() {
+        Step::begin(TITLE).end("NOT RUN: nginx is not installed");
+        return Ok(Count::default());
+    }
+    suite(TITLE, process::cargo().args(["test", "--workspace", "--test", "nginx", "--", "--ignored"]))
 }
 
 fn wasm(tools: &Tools) -> Result<Count> {

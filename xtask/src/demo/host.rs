@@ -69,6 +69,11 @@ impl Host {
         self.with("RUNNER_ATTESTATION_MODE", "gke-oidc").with("RUNNER_GKE_TOKEN_PATH", token.display().to_string())
     }
 
+    /// The same in mode eks-oidc.
+    pub fn with_eks(self, token: &Path) -> Self {
+        self.with("RUNNER_ATTESTATION_MODE", "eks-oidc").with("RUNNER_EKS_TOKEN_PATH", token.display().to_string())
+    }
+
     /// Leaf and intermediates, PEM.
     pub fn certificate(&self) -> PathBuf {
         self.state.join("certificate.pem")

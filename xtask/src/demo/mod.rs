@@ -41,6 +41,7 @@ pub struct DemoArgs {
 
 /// Goes through everything. True when all of it held.
 pub fn run(args: &DemoArgs) -> Result<bool> {
+    tools::openssl()?;
     let tools = tools::prepare(Need::Build)?;
     let bundle = bundle::build(&tools, Profile::new(args.unoptimised))?;
     binaries::build()?;
@@ -58,8 +59,11 @@ fn perform(args: &DemoArgs, bundle: &Path, credentials: &Credentials, folder: &P
     let (server, ready) = start(folder, bundle)?;
     let scene = Scene { operator: Operator::new(&ready.url, credentials), ready: &ready, folder };
     let mut report = Report::default();
-    modes::show(&scene, &mut report)?;
-    refusals::show(&scene, &mut report)?;
+    for part in [modes::show, refusals::show] {
+        if let Err(error) = part(&scene, &mut report) {
+            report.broken(format!("{error:#}"));
+        }
+    }
     match args.output {
         Output::Text => print!("{}", report.text()),
         Output::Json => println!("{}", report.json()),
@@ -115,11 +119,11 @@ impl Scene<'_> {
         self.order_sts("credentials", &order)
     }
 
-    /// A projected service account token in a file, as the kubelet writes it.
-    fn token_file(&self, name: &str, audience: &str) -> Result<PathBuf> {
-        let issuer = self.ready.issuer_url.as_deref().context("no OIDC issuer")?;
+    /// A projected service account token of a cluster in a file, as the kubelet writes it.
+    fn token_file(&self, name: &str, cluster: &str, audience: &str) -> Result<PathBuf> {
+        let emulator = self.ready.issuer_url.as_deref().context("no OIDC issuer")?;
         let pod = format!("runner-{name}");
-        let answer = Self::order(issuer, "token", &json!({"audience": [audience], "pod": pod}))?;
+        let answer = Self::order(emulator, "token", &json!({"issuer": cluster, "audience": [audience], "pod": pod}))?;
         let path = self.folder.join(format!("{name}.token"));
         std::fs::write(&path, answer["token"].as_str().context("the issuer gave no token")?)?;
         Ok(path)

@@ -29,9 +29,13 @@ pub fn show(scene: &Scene, report: &mut Report) -> Result<()> {
     let aws = Host::new(scene, "aws-sts").with_aws(scene, &session);
     one(scene, "aws-sts", &aws, report)?;
 
-    let token = scene.token_file("gke-oidc", ready_policy::AUDIENCE)?;
+    let token = scene.token_file("gke-oidc", ready_policy::GKE_ISSUER, ready_policy::AUDIENCE)?;
     let gke = Host::new(scene, "gke-oidc").with_gke(&token);
-    one(scene, "gke-oidc", &gke, report)
+    one(scene, "gke-oidc", &gke, report)?;
+
+    let token = scene.token_file("eks-oidc", ready_policy::EKS_ISSUER, ready_policy::AUDIENCE)?;
+    let eks = Host::new(scene, "eks-oidc").with_eks(&token);
+    one(scene, "eks-oidc", &eks, report)
 }
 
 fn one(scene: &Scene, mode: &'static str, host: &Host, report: &mut Report) -> Result<()> {

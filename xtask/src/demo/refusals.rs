@@ -105,7 +105,7 @@ fn banned_header(scene: &Scene, report: &mut Report) -> Result<()> {
 
 fn other_audience(scene: &Scene, report: &mut Report) -> Result<()> {
     const OTHER: &str = "other.example.com";
-    let token = scene.token_file("audience", OTHER)?;
+    let token = scene.token_file("audience", ready_policy::GKE_ISSUER, OTHER)?;
     // Set, or the runner would see by itself that the token is for somebody else.
     let host = Host::new(scene, "audience").with_gke(&token).with("RUNNER_AUDIENCE", OTHER);
     Expected::invalid("token for another audience", "audience_mismatch").by_runner(&host, report)?;

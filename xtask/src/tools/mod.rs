@@ -94,6 +94,13 @@ pub fn prepare(need: Need) -> Result<Tools> {
     })
 }
 
+/// Says at once, and not after a quarter of an hour of set-up, that the `openssl` program is missing.
+pub fn openssl() -> Result<()> {
+    crate::process::capture(Command::new("openssl").arg("version")).map(drop).context(
+        "certificates are checked with the openssl program, which is missing (Debian: apt-get install openssl)",
+    )
+}
+
 /// Holds `name` in `dir` against another xtask until dropped; says so when it has to wait.
 pub fn lock(dir: &Path, name: &str) -> Result<File> {
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
