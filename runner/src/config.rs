@@ -184,7 +184,7 @@ pub fn method(options: &Options, environment: Environment<'_>) -> Result<Method,
 fn unknown_mode(mode: &str) -> Failure {
     let failure = Failure::fail_fast(format!(
         "RUNNER_ATTESTATION_MODE={} is not one of bootstrap-token, aws-sts, gke-oidc, eks-oidc",
-        crate::output::one_line(mode)
+        crate::output::escaped(mode)
     ));
     if mode == "mtls-renewal" {
         return failure

@@ -13,10 +13,15 @@ use crate::failure::Failure;
 /// Longest foreign text that is shown.
 const LONGEST: usize = 512;
 
-/// Foreign text on one line: control characters escaped, cut at 512 characters.
+/// Foreign text on one line: control characters escaped, white space around it taken off, cut at 512 characters.
 pub fn one_line(text: &str) -> String {
+    escaped(text.trim())
+}
+
+/// The same with the white space around it, where that may be what is wrong.
+pub fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len().min(LONGEST));
-    for (count, character) in text.trim().chars().enumerate() {
+    for (count, character) in text.chars().enumerate() {
         if count == LONGEST {
             line.push('…');
             break;

@@ -74,6 +74,7 @@ async fn unknown_modes_are_named() {
     assert!(stderr.contains("not a configurable mode"), "{stderr}");
     let stderr = fails_fast(&Runner::bare().env("RUNNER_ATTESTATION_MODE", "AWS_STS"), &text("AWS_STS")).await;
     assert!(stderr.contains("did you mean aws-sts?"), "{stderr}");
+    fails_fast(&Runner::bare().env("RUNNER_ATTESTATION_MODE", " aws-sts"), &text(" aws-sts")).await;
 }
 
 #[tokio::test]
