@@ -8,7 +8,7 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 macro_rules! text_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
         pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant,)+ }
 
         impl $name {
@@ -29,6 +29,23 @@ macro_rules! text_enum {
             type Err = $crate::error::UnknownText;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text { $($text => Ok(Self::$variant),)+ _ => Err($crate::error::UnknownText) }
+            }
+        }
+
+        // By hand: what serde derives also takes an object of the text and null.
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct TextVisitor;
+                impl serde::de::Visitor<'_> for TextVisitor {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str(concat!("a text of ", stringify!($name)))
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$name, E> {
+                        text.parse().map_err(|_| E::unknown_variant(text, &[$($text),+]))
+                    }
+                }
+                deserializer.deserialize_str(TextVisitor)
             }
         }
     };
@@ -266,5 +283,8 @@ mod tests {
             assert_eq!(serde_json::to_string(reason).unwrap(), format!("\"{reason}\""));
         }
         assert_eq!("nonsense".parse::<Code>(), Err(UnknownText));
+        for bad in [r#""nonsense""#, r#"{"token_reused":null}"#, "[\"token_reused\"]", "0", "null"] {
+            assert!(serde_json::from_str::<Reason>(bad).is_err(), "{bad}");
+        }
     }
 }
