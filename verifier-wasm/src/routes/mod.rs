@@ -86,8 +86,8 @@ impl Route {
     }
 
     /// Whether `method` is one of [`Self::methods`].
-    pub fn allows(&self, method: &Method) -> bool {
-        self.methods().split(", ").any(|allowed| allowed == method.as_ref())
+    pub fn allows(&self, method: &str) -> bool {
+        self.methods().split(", ").any(|allowed| allowed == method)
     }
 }
 
