@@ -81,7 +81,7 @@ pub struct VerifyResponse {
     pub identity: Option<String>,
     /// What stands behind the runner: STS `UserId`, pod uid, token id.
     pub instance: Option<String>,
-    /// Tenant, on allow.
+    /// Tenant that the proven identity is mapped to, also when it is refused afterwards.
     pub tenant: Option<String>,
     /// Whether this call used the evidence up.
     pub consumed: bool,

@@ -109,9 +109,9 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
             code: denial.as_ref().map(|denial| denial.code),
             reason: denial.as_ref().and_then(|denial| denial.reason),
             mode: Some(mode),
+            tenant: subject.proven_tenant().map(str::to_owned),
             identity: subject.identity,
             instance: subject.instance,
-            tenant: subject.tenant.filter(|_| denial.is_none()),
             consumed,
             trace: std::mem::take(trace).finish(mode, denial.as_ref()),
         })

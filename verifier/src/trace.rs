@@ -35,6 +35,11 @@ impl Subject {
         self.identity = Some(principal.identity());
         self.instance = Some(principal.instance());
     }
+
+    /// The tenant of a proven identity. What a bootstrap token merely names is not known to be one.
+    pub fn proven_tenant(&self) -> Option<&str> {
+        self.tenant.as_deref().filter(|_| self.identity.is_some())
+    }
 }
 
 impl Trace {
@@ -77,4 +82,18 @@ impl Trace {
 fn entry(check: Check, outcome: TraceOutcome, compared: Option<(String, String)>) -> TraceEntry {
     let (expected, actual) = compared.unzip();
     TraceEntry { check: check.id().to_owned(), name: check.name().to_owned(), outcome, expected, actual }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PROTOCOL, Verify: null where unknown.
+    #[test]
+    fn a_tenant_is_told_once_an_identity_is_proven() {
+        let mut subject = Subject { tenant: Some("acme".to_owned()), ..Subject::default() };
+        assert_eq!(subject.proven_tenant(), None);
+        subject.learn(&Principal::Bootstrap { token_id: "a".to_owned() });
+        assert_eq!(subject.proven_tenant(), Some("acme"));
+    }
 }
