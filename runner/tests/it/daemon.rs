@@ -7,11 +7,21 @@ use crate::support::{Fake, Reply, Runner, TOKEN, projected_token};
 
 #[tokio::test]
 async fn it_enrols_renews_with_new_keys_and_ends_cleanly() {
-    let fake = Fake::start([]).await.then(Reply::issue(1500));
+    // Three short lives, so that it renews, then one that outlasts the test.
+    let short = || Reply::issue(4_000);
+    let fake = Fake::start([short(), short(), short()]).await;
     let runner = Runner::bootstrap(&fake);
     let daemon = runner.start(&["run", "--output", "json"]);
     let calls = fake.wait_calls(4).await;
-    let status = runner.run(&["status", "--output", "json"]).await;
+    daemon.wait_log("renewed").await;
+    let mut status = runner.run(&["status", "--output", "json"]).await;
+    for _ in 0..100 {
+        if status.status == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        status = runner.run(&["status", "--output", "json"]).await;
+    }
     assert_eq!((status.status, status.json()["running"].as_bool()), (0, Some(true)));
     daemon.signal(Signal::TERM);
     let output = daemon.end().await;
