@@ -106,7 +106,7 @@ impl Stack {
             OidcIssuer::start(IssuerConfig { default_issuer: GKE_ISSUER.to_owned(), ..IssuerConfig::default() })
                 .expect("a loopback port is free");
         let real_hosts = real_hosts(&sts, &issuer);
-        let (verifier, client) = serve(&options, &folder, &real_hosts);
+        let (verifier, client) = serve(&options, &folder, &real_hosts, 0);
         let stack = Self { sts, issuer, options, folder, real_hosts, verifier, client };
         if stack.options.apply_policy {
             stack.admin().apply(&stack.policy());
@@ -117,6 +117,10 @@ impl Stack {
     /// Address of the verifier.
     pub fn url(&self) -> &str {
         self.client.url()
+    }
+
+    fn port(&self) -> u16 {
+        self.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("the address ends in a port")
     }
 
     /// The stack's own folder.
@@ -217,10 +221,10 @@ impl Stack {
         self.verifier.kill().expect("the verifier can be killed");
     }
 
-    /// Starts the verifier again on the same storage; one that still runs is stopped first. Its address changes.
+    /// Starts the verifier again on the same storage and at the same address; one that still runs is stopped first.
     pub fn restart(&mut self) {
         self.stop();
-        (self.verifier, self.client) = serve(&self.options, &self.folder, &self.real_hosts);
+        (self.verifier, self.client) = serve(&self.options, &self.folder, &self.real_hosts, self.port());
     }
 
     /// The same with other options; name and policy stay as they are.
@@ -299,13 +303,13 @@ fn wrangler(options: &Options, folder: &Path) -> PathBuf {
     file
 }
 
-fn serve(options: &Options, folder: &Path, real_hosts: &Value) -> (ChildProcess, Client) {
+fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> (ChildProcess, Client) {
     let found = |place: Result<PathBuf, places::Missing>| place.unwrap_or_else(|missing| panic!("{missing}"));
     let configuration = json!({
         "bundle": found(places::bundle()),
         "wrangler": wrangler(options, folder),
         "state": folder.join("state"),
-        "port": 0,
+        "port": port,
         "secrets": secrets(options, folder),
         "vars": options.vars,
         "cf": options.cf,

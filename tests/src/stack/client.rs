@@ -1,5 +1,6 @@
 //! HTTP as the tests speak it to the verifier: any octets out, everything that came back kept.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use reqwest::blocking::{Body, Client as Http, RequestBuilder};
@@ -86,6 +87,16 @@ impl Answer {
     }
 }
 
+fn http(from: Option<Ipv4Addr>) -> Http {
+    Http::builder()
+        .no_proxy()
+        .redirect(redirect::Policy::none())
+        .local_address(from.map(IpAddr::from))
+        .timeout(TIMEOUT)
+        .build()
+        .expect("a client can be made")
+}
+
 /// A client of one verifier, with or without a bearer token. Redirects are not followed.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -97,13 +108,13 @@ pub struct Client {
 impl Client {
     /// For the verifier at `url`.
     pub fn new(url: &str) -> Self {
-        let http = Http::builder()
-            .no_proxy()
-            .redirect(redirect::Policy::none())
-            .timeout(TIMEOUT)
-            .build()
-            .expect("a client can be made");
-        Self { http, url: url.to_owned(), bearer: None }
+        Self { http: http(None), url: url.to_owned(), bearer: None }
+    }
+
+    /// The same calling from another address of this machine, such as 127.0.0.2 on Linux.
+    #[must_use]
+    pub fn calling_from(&self, address: Ipv4Addr) -> Self {
+        Self { http: http(Some(address)), ..self.clone() }
     }
 
     /// Address of the verifier.

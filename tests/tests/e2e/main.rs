@@ -9,6 +9,8 @@ mod csr_vectors;
 mod enroll;
 mod hostile;
 mod jwks;
+mod lists;
+mod logs;
 mod malformed;
 mod policy;
 mod rate_limits;

@@ -91,4 +91,26 @@ fn floods_and_guesses_are_limited_by_address() {
     assert_limited(&guess(&good), 60);
     assert_limited(&stack.client().post_bytes("/v1/enroll", "{"), 60);
     assert_limited(&stack.client().get("/healthz"), 60);
+    #[cfg(target_os = "linux")]
+    assert_other_addresses(&stack, &good);
+}
+
+/// All of 127.0.0.0/8 is this machine there.
+#[cfg(target_os = "linux")]
+fn assert_other_addresses(stack: &Stack, good: &str) {
+    use std::net::Ipv4Addr;
+
+    let body = evidence::request(&Key::generate(), &evidence::token("bootstrap-token", good));
+    let neighbour = stack.client().calling_from(Ipv4Addr::new(127, 0, 0, 2));
+    neighbour.post("/v1/enroll", &body).assert_status(200);
+    // Who guesses bearers is shut out with the right one, too.
+    let guesser = stack.client().calling_from(Ipv4Addr::new(127, 0, 0, 3));
+    let mut refused = 0;
+    while guesser.with_bearer("guess").get("/v1/admin/policy").status == 401 {
+        refused += 1;
+        assert!(refused <= 121, "no limit after {refused} bearers");
+    }
+    assert!(refused >= 60, "{refused}");
+    assert_limited(&guesser.with_bearer(&stack.admin_token()).get("/v1/admin/policy"), 60);
+    neighbour.with_bearer(&stack.admin_token()).get("/v1/admin/policy").assert_status(200);
 }

@@ -67,20 +67,21 @@ fn sts_is_called_at_the_host_of_its_region() {
 #[test]
 fn keys_are_fetched_where_the_issuer_says_its_keys_are() {
     let stack = stack();
-    apply(&stack, "unused");
-    enroll(&stack, "eks-oidc", EKS_ISSUER).assert_status(200);
-    let gke = gke_issuer("acme-prod", "europe-west1", "runners");
-    enroll(&stack, "gke-oidc", &gke).assert_status(200);
-    let asked: Vec<(String, Option<String>)> =
-        stack.issuer.requests().iter().map(|request| (request.path.clone(), request.header("host"))).collect();
-    let path = |issuer: &str| stack.issuer.jwks_path(issuer);
-    assert_eq!(
-        asked,
-        [
-            (path(EKS_ISSUER), Some("oidc.eks.eu-west-1.amazonaws.com".to_owned())),
-            (path(&gke), Some("container.googleapis.com".to_owned())),
-        ]
-    );
+    apply(&stack, "where");
+    let gke = gke_issuer("wild-where", "europe-west1", "runners");
+    for (mode, issuer, host) in [
+        ("eks-oidc", EKS_ISSUER, "oidc.eks.eu-west-1.amazonaws.com"),
+        ("gke-oidc", gke.as_str(), "container.googleapis.com"),
+    ] {
+        enroll(&stack, mode, issuer).assert_status(200);
+        let asked = stack.issuer.requests().pop().unwrap();
+        assert_eq!(
+            (asked.method.as_str(), asked.path.clone(), asked.query.as_str()),
+            ("GET", stack.issuer.jwks_path(issuer), "")
+        );
+        assert_eq!(asked.header("host").as_deref(), Some(host));
+        assert_eq!(asked.header("authorization"), None);
+    }
 }
 
 #[test]

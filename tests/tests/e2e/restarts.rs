@@ -1,7 +1,11 @@
 //! The harness itself, and what must outlive a verifier that is stopped or killed.
 
+use std::time::Duration;
+
+use edge_tests::process::Stream;
 use edge_tests::stack::{Key, Options, Stack, evidence, serial};
-use serde_json::json;
+use rustix::process::Signal;
+use serde_json::{Value, json};
 
 #[test]
 fn a_killed_verifier_comes_back_with_everything_it_answered() {
@@ -33,4 +37,42 @@ fn a_killed_verifier_comes_back_with_everything_it_answered() {
     assert_eq!(json!(runner)["state"], "active");
     assert_eq!(runner.serial, serial(renewed["certificate"].as_str().unwrap()));
     assert_ne!(runner.serial, serial(certificate));
+}
+
+/// For what the runner does at once, on a machine that is busy.
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_runner_keeps_its_certificate_while_the_verifier_is_away_and_renews_when_it_is_back() {
+    let mut stack = Stack::start(Options::new("away"));
+    let token = stack.admin().mint("acme");
+    let host = stack.host("daemon").with_token(&token.token);
+    let mut runner = host.start();
+    let first = runner.wait_for_line(Stream::Stdout, "certificate", SOON, |line| line.starts_with('{')).unwrap();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let serial_now = || serial(&std::fs::read_to_string(host.state.join("certificate.pem")).unwrap());
+    let enrolled = serial_now();
+
+    stack.kill();
+    let said = runner.stderr().lines().count();
+    runner.signal(Signal::HUP).unwrap();
+    let mut lines = 0;
+    let complaint = runner.wait_for_line(Stream::Stderr, "complaint", SOON, |_| {
+        lines += 1;
+        lines > said
+    });
+    complaint.unwrap();
+    assert_eq!(serial_now(), enrolled);
+
+    stack.restart();
+    runner.signal(Signal::HUP).unwrap();
+    let renewed = runner.wait_for_line(Stream::Stdout, "next certificate", SOON, |line| {
+        serde_json::from_str::<Value>(line)
+            .is_ok_and(|line| line["runner_id"].is_string() && line["serial"] != first["serial"])
+    });
+    let renewed: Value = serde_json::from_str(&renewed.unwrap()).unwrap();
+    assert_eq!(renewed["runner_id"], first["runner_id"]);
+    assert_ne!(serial_now(), enrolled);
+    assert_eq!(stack.admin().tokens("acme").items[0].uses, 1, "it renewed, and did not enrol again");
+    assert!(runner.terminate().unwrap().success());
 }
