@@ -1,0 +1,87 @@
+//! One use is one use, however many ask at once (CHECKS B3, I3).
+
+use std::collections::HashSet;
+
+use edge_tests::stack::{Answer, Key, Stack, evidence};
+use serde_json::json;
+
+use crate::support::{Held, Shared, all_at_once};
+
+static STACK: Shared = Shared::new("state-atomicity");
+
+fn uses(stack: &Stack, id: &str) -> u32 {
+    stack.admin().tokens("acme").items.into_iter().find(|item| item.id == id).expect("it was minted").uses
+}
+
+/// Answers to `clients` callers with a key each, all with one token of `max_uses`; every answer but the successes is the one refusal.
+fn contend(stack: &Stack, max_uses: u32, clients: usize) -> Vec<Held> {
+    let token = stack.admin().mint_with("acme", &json!({"max_uses": max_uses}));
+    let attestation = evidence::token("bootstrap-token", &token.token);
+    let requests: Vec<_> = (0..clients)
+        .map(|_| {
+            let key = Key::generate();
+            let body = evidence::request(&key, &attestation);
+            (key, body)
+        })
+        .collect();
+    let client = stack.client();
+    let answers: Vec<Answer> = all_at_once(clients, |index| client.post("/v1/enroll", &requests[index].1));
+    let (admitted, refused): (Vec<_>, Vec<_>) =
+        requests.into_iter().zip(answers).partition(|(_, answer)| answer.status == 200);
+    for (_, answer) in refused {
+        answer.assert_problem(401, "attestation_invalid", "bootstrap_token_refused");
+    }
+    assert_eq!(uses(stack, &token.id), max_uses);
+    let held: Vec<Held> = admitted.into_iter().map(|((key, _), answer)| Held::from(&key, answer)).collect();
+    let distinct = |of: fn(&Held) -> String| held.iter().map(of).collect::<HashSet<_>>().len();
+    assert_eq!(distinct(Held::serial), held.len(), "no serial twice");
+    assert_eq!(distinct(|held| held.runner_id.clone()), held.len(), "no runner twice");
+    held
+}
+
+#[test]
+fn fifty_keys_and_one_use_make_one_certificate() {
+    let stack = STACK.lock();
+    let held = contend(&stack, 1, 50);
+    assert_eq!(held.len(), 1);
+    assert_eq!(stack.admin().runner("acme", &held[0].runner_id).serial, held[0].serial());
+}
+
+#[test]
+fn as_many_certificates_as_uses() {
+    let stack = STACK.lock();
+    // The figures of a full run are asked for by name: they take their time on a small machine.
+    let (max_uses, clients) =
+        if std::env::var_os("ROOTPILOT_FULL_LOAD").is_some() { (1_000, 1_500) } else { (200, 300) };
+    assert_eq!(contend(&stack, max_uses, clients).len(), usize::try_from(max_uses).unwrap());
+}
+
+#[test]
+fn the_same_token_and_key_are_one_use_one_runner_one_certificate() {
+    let stack = STACK.lock();
+    let (key, token) = (Key::generate(), stack.admin().mint("acme"));
+    let attestation = evidence::token("bootstrap-token", &token.token);
+    // The first ones at once: a client that gave up waiting and asked again before it was answered.
+    let mut all: Vec<Held> = all_at_once(10, |_| Held::from(&key, stack.enroll(&key, &attestation)));
+    all.extend((0..3).map(|_| Held::from(&key, stack.enroll(&key, &attestation))));
+    let (serial, runner_id) = (all[0].serial(), all[0].runner_id.clone());
+    assert!(all.iter().all(|held| held.serial() == serial && held.runner_id == runner_id));
+    assert_eq!(uses(&stack, &token.id), 1);
+    let other = stack.enroll(&Key::generate(), &attestation);
+    other.assert_problem(401, "attestation_invalid", "bootstrap_token_refused");
+    assert_eq!(uses(&stack, &token.id), 1);
+}
+
+#[test]
+fn renewals_at_once_leave_one_next() {
+    let stack = STACK.lock();
+    let (held, _) = crate::support::enroll_pod(&stack, "at-once");
+    let next = Key::generate();
+    let same: HashSet<String> =
+        all_at_once(20, |_| Held::from(&next, held.renew(&stack, &next)).serial()).into_iter().collect();
+    assert_eq!(same.len(), 1, "{same:?}");
+    let rotated: HashSet<String> = all_at_once(20, |_| held.rotate(&stack).serial()).into_iter().collect();
+    assert_eq!(rotated.len(), 20);
+    let recorded = stack.admin().runner("acme", &held.runner_id).serial;
+    assert!(rotated.contains(&recorded));
+}

@@ -1,0 +1,202 @@
+//! The verifier killed at random moments, restarted on the same storage: nothing lost, nothing twice, nothing half written.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use edge_tests::stack::{Answer, Client, Key, Options, Stack, evidence, serial};
+use parking_lot::RwLock;
+use serde_json::{Value, json};
+
+use crate::support::assert_on_crl;
+
+/// Keys that compete for each token.
+const RIVALS: usize = 2;
+const CALLERS: usize = 8;
+
+/// How much is done: the figures of a full run are asked for by name.
+fn load() -> (usize, usize) {
+    if std::env::var_os("ROOTPILOT_FULL_LOAD").is_some() { (2_000, 10) } else { (300, 4) }
+}
+
+/// One caller's enrolment: repeated until it is answered, as a runner does.
+struct Enrolment {
+    key: Key,
+    body: Value,
+    token_id: String,
+}
+
+/// An answer, or `None` where the connection broke. Whether it was carried out is not known then.
+fn attempt(client: &Client, body: &Value) -> Option<Answer> {
+    let response = client.request("POST", "/v1/enroll").json(body).send().ok()?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Some(Answer { status, headers, body: response.bytes().ok()?.to_vec() })
+}
+
+/// What the callers saw: answers by enrolment, and how often a call was broken.
+struct Seen {
+    answers: Vec<Vec<Value>>,
+    refused: HashSet<usize>,
+    broken: usize,
+}
+
+/// Runs all enrolments while `stack` is killed and restarted `kills` times, then each once more.
+fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
+    let client = RwLock::new(stack.client());
+    let (next, answered, broken) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let run = || {
+        let mut mine = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(enrolment) = enrolments.get(index) else { return mine };
+            let answer = loop {
+                let present = client.read().clone();
+                match attempt(&present, &enrolment.body) {
+                    Some(answer) if answer.status < 500 => break answer,
+                    Some(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
+                    None => _ = broken.fetch_add(1, Ordering::Relaxed),
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            };
+            answered.fetch_add(1, Ordering::Relaxed);
+            mine.push((index, answer));
+        }
+    };
+    let all: Vec<(usize, Answer)> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(run)).collect();
+        for kill in 1..=kills {
+            // Spread over the work, and within it at any moment.
+            let due = enrolments.len() * kill / (kills + 1);
+            while answered.load(Ordering::Relaxed) < due {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            std::thread::sleep(Duration::from_micros(rand::random_range(0..20_000)));
+            stack.kill();
+            stack.restart();
+            *client.write() = stack.client();
+        }
+        callers.into_iter().flat_map(|caller| caller.join().expect("no caller panics")).collect()
+    });
+    let mut seen =
+        Seen { answers: vec![Vec::new(); enrolments.len()], refused: HashSet::new(), broken: broken.into_inner() };
+    // Once more: a lost answer is repaired by repeating the request, a given one is repeated.
+    let again = enrolments.iter().enumerate().map(|(index, enrolment)| {
+        (index, attempt(&stack.client(), &enrolment.body).expect("nothing breaks any longer"))
+    });
+    for (index, answer) in all.into_iter().chain(again) {
+        if answer.status == 200 {
+            seen.answers[index].push(answer.json());
+        } else {
+            answer.assert_problem(401, "attestation_invalid", "bootstrap_token_refused");
+            seen.refused.insert(index);
+        }
+    }
+    seen
+}
+
+/// Every item of a list of tenant acme.
+fn all_items(stack: &Stack, list: &str) -> Vec<Value> {
+    let (mut items, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = stack.admin().0.get(&format!("/v1/admin/tenants/acme/{list}?limit=200{cursor}")).expect(200).json();
+        items.extend(page["items"].as_array().expect("a list").clone());
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return items,
+        }
+    }
+}
+
+#[test]
+fn killed_at_random_moments_nothing_is_used_twice_or_unknown() {
+    let (count, kills) = load();
+    let mut stack = Stack::start(Options::new("state-crashes"));
+    let enrolments: Vec<Enrolment> = (0..count / RIVALS)
+        .flat_map(|_| {
+            let token = stack.admin().mint("acme");
+            let attestation = evidence::token("bootstrap-token", &token.token);
+            (0..RIVALS).map(move |_| {
+                let key = Key::generate();
+                let body = evidence::request(&key, &attestation);
+                Enrolment { key, body, token_id: token.id.clone() }
+            })
+        })
+        .collect();
+    let seen = storm(&mut stack, &enrolments, kills);
+
+    let runners: HashMap<String, Value> = all_items(&stack, "runners")
+        .into_iter()
+        .map(|item| (item["runner_id"].as_str().unwrap().to_owned(), item))
+        .collect();
+    let (mut winners, mut serials) = (HashMap::<&str, usize>::new(), HashSet::new());
+    for (index, (enrolment, answers)) in enrolments.iter().zip(&seen.answers).enumerate() {
+        let Some(first) = answers.first() else { continue };
+        assert!(!seen.refused.contains(&index), "one caller was admitted and refused");
+        let certificate = first["certificate"].as_str().unwrap();
+        for answer in answers {
+            assert_eq!(
+                serial(answer["certificate"].as_str().unwrap()),
+                serial(certificate),
+                "the same allotment again"
+            );
+        }
+        let record = &runners[first["runner_id"].as_str().unwrap()];
+        assert_eq!(record["serial"], serial(certificate), "the record knows the certificate");
+        assert_eq!(record["identity"], format!("bootstrap-token:{}", enrolment.token_id));
+        assert_eq!(record["not_after"], first["not_after"]);
+        assert!(serials.insert(serial(certificate)), "a serial twice");
+        let other = winners.insert(&enrolment.token_id, index);
+        assert_eq!(other, None, "token {} was used twice", enrolment.token_id);
+    }
+    let tokens = all_items(&stack, "tokens");
+    assert!(tokens.iter().all(|token| token["uses"] == 1), "{tokens:?}");
+    assert_eq!((tokens.len(), winners.len(), runners.len()), (count / RIVALS, count / RIVALS, count / RIVALS));
+    println!(
+        "{count} enrolments of {} tokens, {kills} kills: {} calls broken, {} certificates, {} runners, {} uses",
+        tokens.len(),
+        seen.broken,
+        serials.len(),
+        runners.len(),
+        tokens.len()
+    );
+
+    // Everything is whole: each winner can renew, and one audit event says how each runner came.
+    for index in winners.values().take(20) {
+        let certificate = seen.answers[*index][0]["certificate"].as_str().unwrap();
+        stack.renew(&enrolments[*index].key, certificate, &Key::generate()).assert_status(200);
+    }
+    let events = all_items(&stack, "audit");
+    let enrolled: HashSet<&str> = events
+        .iter()
+        .filter(|event| event["type"] == "enroll" && event["outcome"] == "allow")
+        .map(|event| event["runner_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(enrolled.len(), runners.len());
+}
+
+#[test]
+fn a_ban_reaches_the_crl_though_the_process_dies_in_between() {
+    let mut stack = Stack::start(Options::new("state-outbox"));
+    for round in 0..3 {
+        let (held, _) = crate::support::enroll_pod(&stack, &format!("outbox-{round}"));
+        let (path, body) = (format!("/v1/admin/tenants/acme/runners/{}/ban", held.runner_id), json!({}));
+        let client = stack.admin().0;
+        // Killed as soon as it is asked, a little later, or as soon as it answered.
+        let call = std::thread::spawn(move || client.request("POST", &path).json(&body).send().is_ok());
+        match round {
+            0 => _ = call.join(),
+            1 => std::thread::sleep(Duration::from_millis(4)),
+            _ => std::thread::sleep(Duration::from_millis(8)),
+        }
+        stack.kill();
+        stack.restart();
+        let state = crate::support::state(&stack, &held.runner_id);
+        println!("round {round}: {state}");
+        if state == "banned" {
+            assert_on_crl(&stack, &[held.serial()]);
+        } else {
+            assert_ne!(round, 0, "an answered ban is kept");
+            held.rotate(&stack);
+        }
+    }
+}

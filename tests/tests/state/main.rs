@@ -1,0 +1,16 @@
+//! Issuance, state, renewal and revocation in workerd: nothing lost, nothing twice (CHECKS I, B, K7).
+//!
+//! The pure state machines are tested case by case beside their code, times included; here the whole verifier is held to the same
+//! rules where only the whole can break them: many callers at once, a killed process, real storage, real relying parties.
+
+mod atomicity;
+mod audit;
+mod bans;
+mod crashes;
+mod edge_tls;
+mod foreign;
+mod nginx;
+mod policy_changes;
+mod renewal;
+mod replay;
+mod support;

@@ -1,0 +1,130 @@
+//! What the topics share: one stack per topic, runners enrolled by hand, many callers at once.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+/// How far the CRL may lag behind a ban (CHECKS I7).
+const CRL_LAG: Duration = Duration::from_secs(10);
+
+/// A stack started by the first test of a topic and used by one test at a time.
+pub struct Shared {
+    name: &'static str,
+    stack: Mutex<Option<Stack>>,
+}
+
+impl Shared {
+    /// `name` is that of the topic.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, stack: Mutex::new(None) }
+    }
+
+    /// The stack, with its own policy whatever the test before did.
+    pub fn lock(&self) -> MappedMutexGuard<'_, Stack> {
+        let mut guard = self.stack.lock();
+        let stack = guard.get_or_insert_with(|| Stack::start(Options::new(self.name)));
+        stack.sts.forget_requests();
+        stack.admin().apply(&stack.policy());
+        MutexGuard::map(guard, |stack| stack.as_mut().expect("it was started above"))
+    }
+}
+
+/// A certificate and its key.
+#[derive(Debug, Clone)]
+pub struct Held {
+    pub key: Key,
+    pub certificate: String,
+    pub runner_id: String,
+}
+
+impl Held {
+    /// What a 200 of enrolment or renewal gave to `key`.
+    #[track_caller]
+    pub fn from(key: &Key, answer: Answer) -> Self {
+        let answer = answer.expect(200).json();
+        let text = |name: &str| answer[name].as_str().expect("a text").to_owned();
+        Self { key: key.clone(), certificate: text("certificate"), runner_id: text("runner_id") }
+    }
+
+    /// 32 lower-case hex digits.
+    pub fn serial(&self) -> String {
+        serial(&self.certificate)
+    }
+
+    /// Asks for a certificate of `next` by the body proof.
+    pub fn renew(&self, stack: &Stack, next: &Key) -> Answer {
+        stack.renew(&self.key, &self.certificate, next)
+    }
+
+    /// The same with a new key, to be answered.
+    #[track_caller]
+    pub fn rotate(&self, stack: &Stack) -> Self {
+        let next = Key::generate();
+        Self::from(&next, self.renew(stack, &next))
+    }
+}
+
+/// New evidence of a pod of tenant acme.
+pub fn pod(stack: &Stack, name: &str) -> Value {
+    evidence::token("gke-oidc", &stack.gke_token(name))
+}
+
+/// A runner of tenant acme in a pod, with a new key, and the evidence it used.
+#[track_caller]
+pub fn enroll_pod(stack: &Stack, name: &str) -> (Held, Value) {
+    let (key, attestation) = (Key::generate(), pod(stack, name));
+    (Held::from(&key, stack.enroll(&key, &attestation)), attestation)
+}
+
+/// A runner with a bootstrap token of its own, and the evidence it used.
+#[track_caller]
+pub fn enroll_token(stack: &Stack, tenant: &str) -> (Held, Value) {
+    let (key, token) = (Key::generate(), stack.admin().mint(tenant));
+    let attestation = evidence::token("bootstrap-token", &token.token);
+    (Held::from(&key, stack.enroll(&key, &attestation)), attestation)
+}
+
+/// State of a runner, as listed.
+pub fn state(stack: &Stack, runner_id: &str) -> Value {
+    json!(stack.admin().runner("acme", runner_id).state)
+}
+
+/// Results of `count` calls that start together.
+pub fn all_at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let barrier = Barrier::new(count);
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..count)
+            .map(|index| {
+                let (barrier, call) = (&barrier, &call);
+                scope.spawn(move || {
+                    barrier.wait();
+                    call(index)
+                })
+            })
+            .collect();
+        calls.into_iter().map(|call| call.join().expect("no call panics")).collect()
+    })
+}
+
+/// Waits as long as the CRL may take to list `serials`.
+#[track_caller]
+pub fn assert_on_crl(stack: &Stack, serials: &[String]) {
+    let until = Instant::now() + CRL_LAG;
+    loop {
+        let listed = stack.admin().revoked();
+        if serials.iter().all(|serial| listed.contains(serial)) {
+            return;
+        }
+        assert!(Instant::now() < until, "{serials:?} are not all in {listed:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The refusal named, reasons of CHECKS I4 included.
+#[track_caller]
+pub fn assert_certificate_invalid(answer: &Answer) {
+    answer.assert_problem(401, "attestation_invalid", "certificate_invalid");
+}
