@@ -140,6 +140,9 @@ fn media_type_then_size_then_form_then_csr_then_evidence() {
     assert_refusal(&enroll(&bad_token), 401, "attestation_invalid", "token_malformed");
 }
 
+/// Spoils evidence.
+type Spoil<'a> = &'a dyn Fn(&mut Value);
+
 #[test]
 fn an_sts_request_is_refused_by_the_checks_in_their_order() {
     let stack = STACK.lock();
@@ -148,7 +151,6 @@ fn an_sts_request_is_refused_by_the_checks_in_their_order() {
     let stranger = stack.sts.add_role_session("999900001111", "stranger", "s");
     let right = stack.sts_request(&mapped, &key);
     // A function per fault, in the order of CHECKS S1 to S9; all of them are wrong at first.
-    type Spoil<'a> = &'a dyn Fn(&mut Value);
     let faults: [(&str, Spoil<'_>); 9] = [
         ("body_not_allowed", &|e| e["body"] = json!("Action=GetCallerIdentity")),
         ("region_not_allowed", &|e| e["region"] = json!("eu-north-1")),

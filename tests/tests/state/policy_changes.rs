@@ -65,7 +65,9 @@ fn under_load_a_policy_is_in_force_at_once_and_never_half() {
             }
         }));
         done.store(true, Ordering::Relaxed);
-        load.into_iter().for_each(|caller| caller.join().expect("no caller saw half a policy"));
+        for caller in load {
+            caller.join().expect("no caller saw half a policy");
+        }
         changes.expect("every change was in force");
     });
     println!("12 policies in force while {} questions were answered", asked.into_inner());
