@@ -59,7 +59,7 @@ pub fn run() -> Result<bool> {
             provide_workerd(&mut native, &tools, &dir);
             native.args(["test", "--workspace", "--no-fail-fast"]);
             total.add(suite("Native and end to end in workerd", &mut native)?);
-            total.add(nginx()?);
+            total.add(nginx(&tools, &dir)?);
             total.add(wasm(&tools)?);
             total.add(check("wrangler deploy --dry-run", &mut dry_run(&tools)?)?);
         }
@@ -108,12 +108,14 @@ fn tell_what_was_not_tried() {
 }
 
 /// nginx as a relying party: ignored in a plain `cargo test`, because not every machine has it.
-fn nginx() -> Result<Count> {
+fn nginx(tools: &Tools, bundle: &Path) -> Result<Count> {
     if !is_installed("nginx") {
         return Ok(Count::default());
     }
     let mut command = process::cargo();
-    command.args(["test", "--workspace", "--test", "nginx", "--", "--ignored"]);
+    tools.provide(&mut command);
+    provide_workerd(&mut command, tools, bundle);
+    command.args(["test", "--workspace", "--test", "nginx", "--test", "state", "--", "--ignored"]);
     suite("nginx as a relying party", &mut command)
 }
 

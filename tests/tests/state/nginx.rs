@@ -26,7 +26,7 @@ fn configuration(port: u16) -> String {
         .map(|name| format!("  {name}_temp_path tmp/{name};\n"))
         .concat();
     format!(
-        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n  access_log off;\n{temporary}  \
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr info;\nevents {{}}\nhttp {{\n  access_log off;\n{temporary}  \
          server {{\n    listen 127.0.0.1:{port} ssl;\n    ssl_certificate server.pem;\n    ssl_certificate_key server.key.pem;\n    \
          ssl_client_certificate root.pem;\n    ssl_verify_client on;\n    ssl_verify_depth 2;\n    ssl_crl crls.pem;\n    \
          location / {{ return 200 \"$ssl_client_verify $ssl_client_s_dn\\n\"; }}\n  }}\n}}\n"
@@ -84,13 +84,11 @@ fn get(port: u16, host: Option<&Host>) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// `cargo xtask test` asks for it where nginx is installed, and says so where it is not.
 #[test]
+#[ignore = "needs nginx"]
 fn nginx_admits_a_good_certificate_and_refuses_a_banned_one() {
-    let Some(program) = program() else {
-        assert!(std::env::var_os("CI").is_none(), "nginx is not installed");
-        println!("skipped: nginx is not installed");
-        return;
-    };
+    let program = program().expect("nginx is installed");
     let stack = Stack::start(Options::new("state-nginx"));
     let [(good, good_id), (bad, bad_id)] = ["good", "bad"].map(|name| {
         let host = stack.host(name).with_token(&stack.admin().mint("acme").token);
@@ -113,6 +111,6 @@ fn nginx_admits_a_good_certificate_and_refuses_a_banned_one() {
     let (admitted, refused) = (get(port, Some(&good)), get(port, Some(&bad)));
     assert!(admitted.contains("200 OK"), "{admitted}\n{}", nginx.stderr());
     assert!(refused.contains("400 Bad Request"), "{refused}");
-    assert!(nginx.stderr().contains("certificate revoked"), "{}", nginx.stderr());
     nginx.terminate().unwrap();
+    assert!(nginx.stderr().contains("certificate revoked"), "{}", nginx.stderr());
 }
