@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use edge_tests::process::{ChildProcess, free_port};
@@ -34,7 +34,7 @@ fn configuration(port: u16) -> String {
 }
 
 /// nginx with the roots and CRLs as the verifier gives them out now.
-fn serve(stack: &Stack, program: &PathBuf, port: u16) -> ChildProcess {
+fn serve(stack: &Stack, program: &Path, port: u16) -> ChildProcess {
     let folder = stack.folder().join("nginx");
     fs::create_dir_all(folder.join("tmp")).unwrap();
     let at = |name: &str| folder.join(name).display().to_string();
@@ -66,22 +66,34 @@ fn serve(stack: &Stack, program: &PathBuf, port: u16) -> ChildProcess {
     nginx
 }
 
-/// What a client with the runner's key and certificate is told.
+/// What a client with the runner's key and certificate is told. A connection that broke told nothing: it is made again.
 fn get(port: u16, host: Option<&Host>) -> String {
+    let mut said = String::new();
+    for _ in 0..10 {
+        let output = ask(port, host);
+        if !output.stdout.is_empty() {
+            return String::from_utf8_lossy(&output.stdout).into_owned();
+        }
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+    }
+    panic!("nginx says nothing: {said}");
+}
+
+fn ask(port: u16, host: Option<&Host>) -> Output {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-ign_eof", "-connect", &format!("127.0.0.1:{port}")]);
     if let Some(host) = host {
         let at = |name: &str| host.state.join(name).display().to_string();
         command.args(["-cert", &at("certificate.pem"), "-cert_chain", &at("certificate.pem"), "-key", &at("key.pem")]);
     }
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = piped.expect("openssl is installed");
     let mut stdin = child.stdin.take().unwrap();
     // nginx may have closed the connection already.
     let _ = stdin.write_all(b"GET / HTTP/1.0\r\n\r\n");
     let output = child.wait_with_output().unwrap();
     drop(stdin);
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    output
 }
 
 /// `cargo xtask test` asks for it where nginx is installed, and says so where it is not.
