@@ -30,7 +30,8 @@ impl Refusal {
 
     /// Whether it counts as a refused attestation (PROTOCOL, Rate limits).
     pub const fn counts_as_refused(&self) -> bool {
-        matches!(self.denial.code.status(), 401 | 403)
+        // `forbidden` is said to a bearer that is known.
+        matches!(self.denial.code.status(), 401 | 403) && !matches!(self.denial.code, Code::Forbidden)
     }
 
     /// Replaces the text of an `internal` problem: it is for the log only.

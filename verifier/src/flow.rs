@@ -57,11 +57,12 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         self.issue(allotment, &csr).await
     }
 
-    /// `POST /v1/renew`: a certificate of ours and proof of its key in, the next certificate out.
+    /// `POST /v1/renew`: a certificate of ours and proof of its key in, the next certificate out. What the edge passed is evidence: when
+    /// it cannot be read, that is said after form and CSR.
     pub async fn renew(
         &self,
         body: &str,
-        edge: Option<&mtls_renewal::EdgeClientCertificate>,
+        edge: Result<Option<mtls_renewal::EdgeClientCertificate>, Denial>,
         trace: &mut Trace,
     ) -> Result<Issued, Denial> {
         let request: EnrollRequest<'_> = parse(body)?;
@@ -77,7 +78,7 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
             audience: self.policy.audience(),
             now: self.now,
         };
-        let proven = mtls_renewal::verify(evidence, edge, &csr, &expectations, self.ports).await?;
+        let proven = mtls_renewal::verify(evidence, edge?.as_ref(), &csr, &expectations, self.ports).await?;
         trace.subject.tenant = Some(proven.tenant().to_owned());
         trace.subject.runner_id = Some(proven.runner_id().to_owned());
         let rules = self.policy.rules_of(proven.tenant());

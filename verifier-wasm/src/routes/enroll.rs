@@ -9,7 +9,6 @@
 //! 7. the tenant's object: 401, 403
 //! 8. the worker signs what was allotted: 200
 
-use verifier::evidence::mtls_renewal::EdgeClientCertificate;
 use verifier::trace::Trace;
 use verifier::{Denial, Issued};
 use worker::{Request, Response};
@@ -36,10 +35,10 @@ pub async fn enroll(request: &mut Request, call: &mut Call<'_>) -> Result<Respon
 pub async fn renew(request: &mut Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
     let ready = isolate::ready(call).await?;
     let body = json_text(request).await?;
-    let edge: Option<EdgeClientCertificate> = edge_tls::client_certificate(request)?;
+    let edge = edge_tls::client_certificate(request);
     let outside = Outside::new(call);
     let mut trace = Trace::off();
-    let outcome = ready.call(&outside, call.now, &call.request_id).renew(&body, edge.as_ref(), &mut trace).await;
+    let outcome = ready.call(&outside, call.now, &call.request_id).renew(&body, edge, &mut trace).await;
     answer(outcome, trace, call)
 }
 
