@@ -1,9 +1,14 @@
 //! The operator's calls.
 
+use std::time::{Duration, Instant};
+
 use protocol::admin::{AuditItem, MintedToken, Page, RunnerItem, TokenItem};
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client};
+
+/// A ban is on the CRL within this time (CHECKS I7).
+const CRL_LAG: Duration = Duration::from_secs(10);
 
 /// A client with an admin token. What it calls is meant to work; refusals are tested with the plain [`Client`].
 #[derive(Debug, Clone)]
@@ -115,5 +120,19 @@ impl Admin {
         let list: x509_cert::crl::CertificateList = x509_cert::crl::CertificateList::from_der(&crl).expect("a CRL");
         let entries = list.tbs_cert_list.revoked_certificates.unwrap_or_default();
         entries.iter().map(|entry| base16ct::lower::encode_string(entry.serial_number.as_bytes())).collect()
+    }
+
+    /// Waits as long as the CRL may take to list `serials` (CHECKS I7): an isolate serves what it signed for some seconds.
+    #[track_caller]
+    pub fn assert_on_crl(&self, serials: &[String]) {
+        let until = Instant::now() + CRL_LAG;
+        loop {
+            let listed = self.revoked();
+            if serials.iter().all(|serial| listed.contains(serial)) {
+                return;
+            }
+            assert!(Instant::now() < until, "{serials:?} are not all in {listed:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 }

@@ -7,7 +7,7 @@ use edge_tests::stack::{Key, Stack, evidence};
 use serde_json::json;
 
 use crate::foreign::openssl;
-use crate::support::{Held, Shared, assert_certificate_invalid, assert_on_crl, enroll_pod, enroll_token, pod, state};
+use crate::support::{Held, Shared, assert_certificate_invalid, enroll_pod, enroll_token, pod, state};
 
 static STACK: Shared = Shared::new("state-bans");
 
@@ -34,7 +34,7 @@ fn a_ban_of_the_instance_is_not_evaded_by_a_new_key() {
     for held in [&held, &sibling] {
         held.renew(&stack, &Key::generate()).assert_problem(403, "runner_banned", "");
     }
-    assert_on_crl(&stack, &[held.serial(), sibling.serial()]);
+    stack.admin().assert_on_crl(&[held.serial(), sibling.serial()]);
     attest(&stack, &Key::generate(), "another-pod").assert_status(200);
 }
 
@@ -48,7 +48,7 @@ fn a_ban_of_the_runner_is_of_the_runner() {
     attest(&stack, &held.key, "banned-runner").assert_problem(403, "runner_banned", "");
     sibling.rotate(&stack);
     attest(&stack, &Key::generate(), "banned-runner").assert_status(200);
-    assert_on_crl(&stack, &[held.serial()]);
+    stack.admin().assert_on_crl(&[held.serial()]);
     assert!(!stack.admin().revoked().contains(&sibling.serial()));
 }
 
@@ -86,7 +86,7 @@ fn bans_of_token_runners() {
     enroll(&Key::generate()).assert_problem(401, "attestation_invalid", "bootstrap_token_refused");
     two.renew(&stack, &Key::generate()).assert_problem(403, "runner_banned", "");
     assert!(stack.admin().tokens("acme").items.iter().any(|item| item.id == token.id && item.revoked));
-    assert_on_crl(&stack, &[one.serial(), two.serial()]);
+    stack.admin().assert_on_crl(&[one.serial(), two.serial()]);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn after_unban_a_runner_is_expired_until_it_attests() {
     let again = Held::from(&held.key, attest(&stack, &held.key, "unbanned"));
     assert_eq!(again.runner_id, held.runner_id);
     assert_eq!(state(&stack, &held.runner_id), "active");
-    assert_on_crl(&stack, &[held.serial()]);
+    stack.admin().assert_on_crl(&[held.serial()]);
     assert!(
         !stack.admin().revoked().contains(&again.serial()),
         "unban does not un-revoke, nor revoke what comes later"
@@ -127,7 +127,7 @@ fn an_evicted_runner_comes_back_with_new_evidence_only() {
     let token = evidence::token("bootstrap-token", &stack.admin().mint("acme").token);
     let new = Held::from(&by_token.key, stack.enroll(&by_token.key, &token));
     assert_ne!(new.runner_id, by_token.runner_id);
-    assert_on_crl(&stack, &[in_pod.serial(), by_token.serial()]);
+    stack.admin().assert_on_crl(&[in_pod.serial(), by_token.serial()]);
 
     let (banned, _) = enroll_pod(&stack, "evicted-and-banned");
     stack.admin().ban("acme", &banned.runner_id, &json!({}));
@@ -147,7 +147,7 @@ fn openssl_reads_the_crl_and_refuses_what_is_on_it() {
     };
     let before = number();
     stack.admin().ban("acme", &bad.runner_id, &json!({"reason": "test"}));
-    assert_on_crl(&stack, &[bad.serial()]);
+    stack.admin().assert_on_crl(&[bad.serial()]);
     assert!(number() > before, "a changed list has a higher number");
 
     let text = openssl(&["crl", "-inform", "DER", "-in", &at("crl.der"), "-noout", "-text"]);

@@ -8,8 +8,6 @@ use edge_tests::stack::{Answer, Client, Key, Options, Stack, evidence, serial};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-use crate::support::assert_on_crl;
-
 /// Keys that compete for each token.
 const RIVALS: usize = 2;
 const CALLERS: usize = 8;
@@ -193,7 +191,7 @@ fn a_ban_reaches_the_crl_though_the_process_dies_in_between() {
         let state = crate::support::state(&stack, &held.runner_id);
         println!("round {round}: {state}");
         if state == "banned" {
-            assert_on_crl(&stack, &[held.serial()]);
+            stack.admin().assert_on_crl(&[held.serial()]);
         } else {
             assert_ne!(round, 0, "an answered ban is kept");
             held.rotate(&stack);

@@ -12,7 +12,6 @@ use edge_tests::stack::{Host, Options, Stack};
 use serde_json::json;
 
 use crate::foreign::openssl;
-use crate::support::assert_on_crl;
 
 /// The program, also where it is not on the `PATH` of everyone.
 fn program() -> Option<PathBuf> {
@@ -118,7 +117,7 @@ fn nginx_admits_a_good_certificate_and_refuses_a_banned_one() {
     nginx.terminate().unwrap();
 
     stack.admin().ban("acme", &bad_id, &json!({}));
-    assert_on_crl(&stack, &[stack.admin().runner("acme", &bad_id).serial]);
+    stack.admin().assert_on_crl(&[stack.admin().runner("acme", &bad_id).serial]);
     let mut nginx = serve(&stack, &program, port);
     let (admitted, refused) = (get(port, Some(&good)), get(port, Some(&bad)));
     assert!(admitted.contains("200 OK"), "{admitted}\n{}", nginx.stderr());

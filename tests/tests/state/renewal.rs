@@ -3,7 +3,7 @@
 use edge_tests::stack::{AUDIENCE, Key, evidence};
 use serde_json::json;
 
-use crate::support::{Held, Shared, assert_certificate_invalid, assert_on_crl, enroll_pod, enroll_token, pod, state};
+use crate::support::{Held, Shared, assert_certificate_invalid, enroll_pod, enroll_token, pod, state};
 
 static STACK: Shared = Shared::new("state-renewal");
 
@@ -73,7 +73,7 @@ fn two_holders_stop_both_until_a_full_attestation() {
     let fresh = Held::from(&third.key, stack.enroll(&third.key, &pod(&stack, "stolen")));
     assert_eq!(fresh.runner_id, first.runner_id);
     assert_eq!(state(&stack, &first.runner_id), "active");
-    assert_on_crl(&stack, &[first.serial(), second.serial(), third.serial()]);
+    stack.admin().assert_on_crl(&[first.serial(), second.serial(), third.serial()]);
     assert!(!stack.admin().revoked().contains(&fresh.serial()));
     for held in [&first, &second, &third] {
         assert_certificate_invalid(&held.renew(&stack, &Key::generate()));
@@ -128,7 +128,7 @@ fn what_the_operator_took_away() {
     let (evicted, _) = enroll_pod(&stack, "renews-evicted");
     stack.admin().evict("acme", &evicted.runner_id);
     assert_certificate_invalid(&evicted.renew(&stack, &Key::generate()));
-    assert_on_crl(&stack, &[banned.serial(), evicted.serial()]);
+    stack.admin().assert_on_crl(&[banned.serial(), evicted.serial()]);
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! What the topics share: one stack per topic, runners enrolled by hand, many callers at once.
 
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
 
 use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde_json::{Value, json};
-
-/// How far the CRL may lag behind a ban (CHECKS I7).
-const CRL_LAG: Duration = Duration::from_secs(10);
 
 /// A stack started by the first test of a topic and used by one test at a time.
 pub struct Shared {
@@ -107,20 +103,6 @@ pub fn all_at_once<T: Send>(count: usize, call: impl Fn(usize) -> T + Sync) -> V
             .collect();
         calls.into_iter().map(|call| call.join().expect("no call panics")).collect()
     })
-}
-
-/// Waits as long as the CRL may take to list `serials`.
-#[track_caller]
-pub fn assert_on_crl(stack: &Stack, serials: &[String]) {
-    let until = Instant::now() + CRL_LAG;
-    loop {
-        let listed = stack.admin().revoked();
-        if serials.iter().all(|serial| listed.contains(serial)) {
-            return;
-        }
-        assert!(Instant::now() < until, "{serials:?} are not all in {listed:?}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 /// The refusal named, reasons of CHECKS I4 included.
