@@ -60,6 +60,8 @@ pub struct Options {
     pub real_hosts: bool,
     /// Texts of wrangler.toml and what is put in their place.
     pub wrangler_edits: Vec<(String, String)>,
+    /// A module served in the place of the bundle's `index.js`, which it can import: faults put in from outside.
+    pub entry: Option<PathBuf>,
     /// Whether [`Stack::policy`] is applied.
     pub apply_policy: bool,
 }
@@ -74,6 +76,7 @@ impl Options {
             cf: None,
             real_hosts: false,
             wrangler_edits: Vec::new(),
+            entry: None,
             apply_policy: true,
         }
     }
@@ -307,6 +310,7 @@ fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> (Ch
     let found = |place: Result<PathBuf, places::Missing>| place.unwrap_or_else(|missing| panic!("{missing}"));
     let configuration = json!({
         "bundle": found(places::bundle()),
+        "entry": options.entry,
         "wrangler": wrangler(options, folder),
         "state": folder.join("state"),
         "port": port,

@@ -4,9 +4,9 @@ use protocol::Code;
 use subtle::{Choice, ConstantTimeEq as _};
 use verifier::Denial;
 use verifier::encoding::{hex, sha256};
-use worker::Request;
 
 use crate::config::Secrets;
+use crate::request::Request;
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Actor {
 
 /// Holds the bearer of `request` against the hashes of `role`: none or unknown 401, the other role's 403.
 pub fn authorize(request: &Request, secrets: &Secrets, role: Role) -> Result<Actor, Denial> {
-    let header = request.headers().get("authorization").ok().flatten();
+    let header = request.header("authorization");
     let Some(token) = header.as_deref().and_then(bearer) else {
         return Err(Denial::new(Code::Unauthorized, "this route needs `Authorization: Bearer <token>`"));
     };

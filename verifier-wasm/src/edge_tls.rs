@@ -5,15 +5,13 @@
 
 use verifier::Denial;
 use verifier::evidence::mtls_renewal::{EdgeClientCertificate, EdgeTlsFields};
-use wasm_bindgen::JsValue;
-use worker::Request;
 
 use crate::platform::js::{property, text};
+use crate::request::Request;
 
 /// The certificate the edge verified, if any.
 pub fn client_certificate(request: &Request) -> Result<Option<EdgeClientCertificate>, Denial> {
-    let request: &JsValue = request.inner().as_ref();
-    let Some(tls) = property(request, "cf").and_then(|cf| property(&cf, "tlsClientAuth")) else {
+    let Some(tls) = property(request.raw(), "cf").and_then(|cf| property(&cf, "tlsClientAuth")) else {
         return Ok(None);
     };
     // Text by the documentation; should it ever be a boolean or a number, it still counts.

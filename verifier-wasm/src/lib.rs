@@ -6,7 +6,8 @@
 //!  bearer, type, size     └─ platform: WebCrypto, fetch, cache, clock     Revocation (SQLite)
 //! ```
 //!
-//! A panic in wasm kills every request of the isolate, so the lints deny what can panic.
+//! JavaScript comes in by `js/entry.mjs` and [`border`]. A panic in wasm costs every request of the isolate its answer, so the lints deny
+//! what can panic.
 #![cfg_attr(
     not(test),
     deny(
@@ -21,6 +22,7 @@
 
 mod access;
 mod body;
+pub mod border;
 mod config;
 mod door;
 mod edge_tls;
@@ -32,11 +34,6 @@ mod outside;
 pub mod platform;
 mod problem;
 mod rate_limit;
+pub mod request;
+mod response;
 mod routes;
-
-use worker::{Context, Env, Request, Response, event};
-
-#[event(fetch)]
-async fn fetch(request: Request, env: Env, context: Context) -> worker::Result<Response> {
-    door::serve(request, env, context).await
-}

@@ -3,7 +3,8 @@
 use protocol::error::PROBLEM_JSON;
 use protocol::{Code, Problem, Reason, admin::PolicyProblem};
 use verifier::{Denial, UnixTime};
-use worker::{Headers, Response, ResponseBuilder};
+
+use crate::response::{Body, Response};
 
 /// Everything but a success: a denial, and what only some answers add.
 #[derive(Debug)]
@@ -44,20 +45,8 @@ impl Refusal {
     }
 
     /// The answer.
-    pub fn into_response(self, request_id: &str, now: UnixTime) -> worker::Result<Response> {
+    pub fn into_response(self, request_id: &str, now: UnixTime) -> Response {
         let Denial { code, reason, detail, aws_error_code, retry_after, .. } = *self.denial;
-        let headers = Headers::new();
-        headers.set("content-type", PROBLEM_JSON)?;
-        headers.set("cache-control", "no-store")?;
-        if let Some(seconds) = retry_after {
-            headers.set("retry-after", &seconds.to_string())?;
-        }
-        if let Some(allow) = self.allow {
-            headers.set("allow", allow)?;
-        }
-        if code == Code::Unauthorized {
-            headers.set("www-authenticate", "Bearer")?;
-        }
         let problem = Problem {
             type_uri: type_uri(code, reason),
             title: code.title().to_owned(),
@@ -71,8 +60,20 @@ impl Refusal {
             aws_error_code,
             errors: self.errors,
         };
-        let body = serde_json::to_string(&problem)?;
-        ResponseBuilder::new().with_status(code.status()).with_headers(headers).fixed_text(body)
+        // A problem always serialises.
+        let body = Body::Text(serde_json::to_string(&problem).unwrap_or_default());
+        let mut response =
+            Response::new(code.status(), body).with("content-type", PROBLEM_JSON).with("cache-control", "no-store");
+        if let Some(seconds) = retry_after {
+            response = response.with("retry-after", seconds.to_string());
+        }
+        if let Some(allow) = self.allow {
+            response = response.with("allow", allow);
+        }
+        if code == Code::Unauthorized {
+            response = response.with("www-authenticate", "Bearer");
+        }
+        response
     }
 }
 
@@ -82,15 +83,4 @@ fn type_uri(code: Code, reason: Option<Reason>) -> String {
         || format!("urn:rootpilot:problem:{code}"),
         |reason| format!("urn:rootpilot:problem:{code}:{reason}"),
     )
-}
-
-/// A text body with the headers already set.
-trait FixedText {
-    fn fixed_text(self, body: String) -> worker::Result<Response>;
-}
-
-impl FixedText for ResponseBuilder {
-    fn fixed_text(self, body: String) -> worker::Result<Response> {
-        Ok(self.fixed(body.into_bytes()))
-    }
 }

@@ -8,7 +8,9 @@ use std::net::IpAddr;
 
 use protocol::Code;
 use verifier::{Denial, UnixTime};
-use worker::{Env, Request};
+use worker::Env;
+
+use crate::request::Request;
 
 /// Seconds an address stays shut out after too many refusals.
 const SHUT_OUT: i64 = 60;
@@ -26,7 +28,7 @@ thread_local! {
 impl ClientAddress {
     /// From what the edge says; `None` where nothing does.
     pub fn of(request: &Request) -> Option<Self> {
-        let text = request.headers().get("cf-connecting-ip").ok().flatten()?;
+        let text = request.header("cf-connecting-ip")?;
         Some(Self(match text.trim().parse::<IpAddr>().ok()?.to_canonical() {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => {

@@ -4,6 +4,7 @@
 //
 // The first line of standard input is the configuration, one JSON object:
 //   bundle   folder with index.js and index_bg.wasm
+//   entry    optional: a module that is served in the place of index.js, which it can import (faults in tests)
 //   wrangler path of wrangler.toml
 //   state    folder kept between runs
 //   port     0 for any free one
@@ -47,7 +48,17 @@ const outbound = (standIns) => async (request) => {
 
 const named = (list, make) => Object.fromEntries((list ?? []).map((entry) => [entry.name, make(entry)]));
 
-function options(config, project, secrets) {
+/** The modules of the worker, the one that is called first. */
+async function modules({ bundle, entry }) {
+  const instead = entry ? [{ type: "ESModule", path: path.join(bundle, "entry.js"), contents: await readFile(entry, "utf8") }] : [];
+  return [
+    ...instead,
+    { type: "ESModule", path: path.join(bundle, "index.js") },
+    { type: "CompiledWasm", path: path.join(bundle, "index_bg.wasm") },
+  ];
+}
+
+async function options(config, project, secrets) {
   const sqlite = new Set((project.migrations ?? []).flatMap((step) => step.new_sqlite_classes ?? []));
   return convertV4MiniflareOptions({
     name: project.name,
@@ -55,10 +66,7 @@ function options(config, project, secrets) {
     port: config.port,
     rootPath: config.bundle,
     modulesRoot: config.bundle,
-    modules: [
-      { type: "ESModule", path: path.join(config.bundle, "index.js") },
-      { type: "CompiledWasm", path: path.join(config.bundle, "index_bg.wasm") },
-    ],
+    modules: await modules(config),
     compatibilityDate: project.compatibility_date,
     compatibilityFlags: project.compatibility_flags ?? [],
     bindings: { ...project.vars, ...secrets, ...config.vars },
@@ -88,7 +96,7 @@ for await (const line of input) {
   const config = JSON.parse(line);
   const project = parse(await readFile(config.wrangler, "utf8"));
   const secrets = config.secrets ? JSON.parse(await readFile(config.secrets, "utf8")) : {};
-  miniflare = new Miniflare(options(config, project, secrets));
+  miniflare = new Miniflare(await options(config, project, secrets));
   const url = await miniflare.ready;
   process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid })}\n`);
 }

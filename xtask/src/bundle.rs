@@ -1,7 +1,13 @@
-//! The worker bundle: `verifier-wasm` compiled, bound, optimised and packed into `build/`.
+//! The worker bundle: `verifier-wasm` compiled, bound to JavaScript, optimised and packed into `build/`.
 //!
-//! worker-build does the work. Around it: cargo is asked first whether the module changed at all, so that an unchanged
-//! worker costs no optimiser run; and the name section, which worker-build keeps, is taken out (a tenth of the size).
+//! | step | from | to |
+//! |---|---|---|
+//! | cargo | `verifier-wasm/src` | the module, with wasm-bindgen's notes in it |
+//! | wasm-bindgen | that | `glue.js` and the module proper |
+//! | wasm-opt | the module | `index_bg.wasm`, without names (a tenth of the size) |
+//! | esbuild | `verifier-wasm/js/entry.mjs` and the glue | `index.js`, in one piece |
+//!
+//! Cargo is asked first whether the module changed at all, so that an unchanged worker costs no optimiser run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +49,10 @@ impl Profile {
     }
 }
 
+/// The two files of a bundle.
+const SCRIPT: &str = "index.js";
+const WASM: &str = "index_bg.wasm";
+
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
 const WASM_FEATURES: [&str; 7] = [
     "--enable-mutable-globals",
@@ -76,77 +86,114 @@ pub fn build(tools: &Tools, profile: Profile) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The cargo call that worker-build makes, so that its own finds everything done.
 fn compile(profile: Profile) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(crate_dir()).args(["build", "--lib", "--target", "wasm32-unknown-unknown"]);
     if profile == Profile::Release {
         command.arg("--release");
     }
-    command.env("WASM_BINDGEN_USE_JS_SYS", "1");
     process::run_quietly_on_stdout(&mut command)
+}
+
+/// The module as cargo gives it.
+fn module(profile: Profile) -> PathBuf {
+    paths::target().join("wasm32-unknown-unknown").join(profile.cargo_dir()).join("verifier_wasm.wasm")
 }
 
 fn crate_dir() -> PathBuf {
     paths::root().join("verifier-wasm")
 }
 
-fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
-    let mut command = tools.command(&tools.worker_build);
-    command.current_dir(crate_dir()).arg(match profile {
-        Profile::Release => "--release",
-        Profile::Dev => "--dev",
-    });
-    process::run_quietly_on_stdout(command.arg("--out-dir").arg(dir))?;
-    if profile == Profile::Dev {
-        return Ok(());
-    }
-    let module = dir.join("index_bg.wasm");
-    let mut strip = tools.command(Tools::npm_bin("wasm-opt"));
-    strip.arg(&module).arg("-o").arg(&module).args(WASM_FEATURES).args(["--strip-debug", "--strip-producers"]);
-    process::run_quietly_on_stdout(&mut strip)
+/// The module that JavaScript enters by.
+fn entry() -> PathBuf {
+    crate_dir().join("js/entry.mjs")
 }
 
-/// What a bundle was made of: a copy of the module that cargo gave, and the tools. Kept beside the bundle's folder.
+fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
+    let bound = paths::scratch().join(format!("bound-{}", profile.cargo_dir()));
+    for fresh in [&bound, &dir.to_owned()] {
+        remove(fs::remove_dir_all(fresh))?;
+        fs::create_dir_all(fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
+    }
+    bind(tools, profile, &bound)?;
+    match profile {
+        Profile::Release => optimise(tools, &bound.join("glue_bg.wasm"), &dir.join(WASM))?,
+        Profile::Dev => _ = fs::copy(bound.join("glue_bg.wasm"), dir.join(WASM))?,
+    }
+    fs::copy(entry(), bound.join("entry.mjs"))?;
+    join(tools, profile, &bound.join("entry.mjs"), &dir.join(SCRIPT))
+}
+
+/// Target `web`: the entry module instantiates, and takes a new instance when one has trapped.
+fn bind(tools: &Tools, profile: Profile, to: &Path) -> Result<()> {
+    let mut command = tools.command(tools.wasm_bindgen.join("wasm-bindgen"));
+    command.arg(module(profile)).arg("--out-dir").arg(to).args(["--out-name", "glue", "--target", "web"]);
+    command.args(["--no-typescript", "--omit-default-module-path", "--experimental-reset-state-function"]);
+    process::run_quietly_on_stdout(&mut command)
+}
+
+fn optimise(tools: &Tools, from: &Path, to: &Path) -> Result<()> {
+    let mut command = tools.command(Tools::npm_bin("wasm-opt"));
+    command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).args(["-O", "--strip-debug", "--strip-producers"]);
+    process::run_quietly_on_stdout(&mut command)
+}
+
+fn join(tools: &Tools, profile: Profile, entry: &Path, to: &Path) -> Result<()> {
+    let mut command = tools.command(Tools::npm_bin("esbuild"));
+    command.arg(entry).args(["--bundle", "--format=esm", "--target=es2024", "--log-level=warning"]);
+    command.args([&format!("--external:./{WASM}"), "--external:cloudflare:*", &format!("--outfile={}", to.display())]);
+    if profile == Profile::Release {
+        command.arg("--minify");
+    }
+    process::run_quietly_on_stdout(&mut command)
+}
+
+/// What is not there needs no removal.
+fn remove(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What a bundle was made of: copies of the module that cargo gave and of the entry module, and the tools. Kept beside the bundle's folder.
 struct Stamp {
     profile: Profile,
     module: Vec<u8>,
-    tools: String,
+    /// Tools and entry module.
+    rest: String,
 }
 
 impl Stamp {
     fn new(tools: &Tools, profile: Profile) -> Result<Self> {
-        let path = paths::target().join("wasm32-unknown-unknown").join(profile.cargo_dir()).join("verifier_wasm.wasm");
+        let path = module(profile);
         let module = fs::read(&path).with_context(|| format!("cargo left no {}", path.display()))?;
-        Ok(Self { profile, module, tools: tools.fingerprint.clone() })
+        let entry = fs::read_to_string(entry()).context("cannot read the entry module")?;
+        Ok(Self { profile, module, rest: format!("{}\n{entry}", tools.fingerprint) })
     }
 
     fn module_path(&self) -> PathBuf {
         paths::scratch().join(format!("bundle-{}.wasm", self.profile.cargo_dir()))
     }
 
-    fn tools_path(&self) -> PathBuf {
-        paths::scratch().join(format!("bundle-{}-tools.txt", self.profile.cargo_dir()))
+    fn rest_path(&self) -> PathBuf {
+        paths::scratch().join(format!("bundle-{}.txt", self.profile.cargo_dir()))
     }
 
     fn is_current(&self, dir: &Path) -> bool {
-        dir.join("index.js").is_file()
-            && dir.join("index_bg.wasm").is_file()
-            && fs::read_to_string(self.tools_path()).is_ok_and(|old| old == self.tools)
+        [SCRIPT, WASM].iter().all(|file| dir.join(file).is_file())
+            && fs::read_to_string(self.rest_path()).is_ok_and(|old| old == self.rest)
             && fs::read(self.module_path()).is_ok_and(|old| old == self.module)
     }
 
     /// A run that is cut short must not look finished.
     fn forget(&self) -> Result<()> {
-        match fs::remove_file(self.tools_path()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
+        remove(fs::remove_file(self.rest_path()))
     }
 
     fn keep(&self) -> Result<()> {
         fs::write(self.module_path(), &self.module)?;
-        fs::write(self.tools_path(), &self.tools)?;
+        fs::write(self.rest_path(), &self.rest)?;
         Ok(())
     }
 }
@@ -158,7 +205,7 @@ fn report(tools: &Tools, dir: &Path) -> Result<()> {
             const raw = f.readFileSync(p);
             console.log(raw.length, z.gzipSync(raw, { level: 9 }).length);
         }";
-    let files = ["index_bg.wasm", "index.js"];
+    let files = [WASM, SCRIPT];
     let mut command = tools.command(&tools.node);
     command.args(["-e", MEASURE]).args(files.map(|file| dir.join(file)));
     let measured = process::capture(&mut command)?;

@@ -7,6 +7,7 @@ mod aws_sts;
 mod bootstrap;
 mod csr_vectors;
 mod enroll;
+mod faults;
 mod hostile;
 mod jwks;
 mod lists;

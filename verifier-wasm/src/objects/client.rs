@@ -9,11 +9,8 @@ use protocol::admin::{AuditItem, BanRequest, BanResponse, MintRequest, MintedTok
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use verifier::Denial;
-use verifier::registry::{
-    AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, Revocation, VerifyCommand,
-};
-use wasm_bindgen::JsValue;
-use worker::{Delay, Env, Method, Request, RequestInit};
+use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
+use worker::{Delay, Env};
 
 use super::policy::Call as PolicyCall;
 pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
@@ -21,6 +18,20 @@ use super::revocation::Call as RevocationCall;
 pub use super::revocation::RevocationList;
 use super::shell::Answer;
 use super::tenant::{TenantCall, TenantRequest};
+
+mod binding {
+    use wasm_bindgen::prelude::*;
+
+    #[wasm_bindgen]
+    extern "C" {
+        /// Stub of an object.
+        pub type Object;
+
+        /// The one method of an object, by RPC.
+        #[wasm_bindgen(method, catch)]
+        pub async fn decide(this: &Object, call: &str) -> Result<JsValue, JsValue>;
+    }
+}
 
 /// How long an object may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -50,11 +61,6 @@ pub async fn tenant_known(env: &Env, tenant: &str) -> Result<bool, Denial> {
 /// What a CRL made now says.
 pub async fn revocations(env: &Env) -> Result<RevocationList, Denial> {
     call(env, "REVOCATION", THE_ONE, &RevocationCall::List).await
-}
-
-/// Puts entries on the CRL; those that are there already stay as they are.
-pub async fn revoke(env: &Env, entries: Vec<Revocation>) -> Result<(), Denial> {
-    call(env, "REVOCATION", THE_ONE, &RevocationCall::Add(entries)).await
 }
 
 /// Settles evidence, allots and records.
@@ -143,17 +149,12 @@ async fn exchange<C: Serialize, T: DeserializeOwned>(
     name: &str,
     call: &C,
 ) -> worker::Result<Answer<T>> {
-    let stub = env.durable_object(binding)?.get_by_name(name)?;
-    let body = serde_json::to_string(call)?;
-    let mut init = RequestInit::new();
-    init.with_method(Method::Post).with_body(Some(JsValue::from_str(&body)));
-    let mut response = stub.fetch_with_request(Request::new_with_init("https://object/", &init)?).await?;
-    if response.status_code() != 200 {
-        return Err(worker::Error::RustError(format!("status {}", response.status_code())));
-    }
-    Ok(serde_json::from_str(&response.text().await?)?)
+    let object: binding::Object = env.durable_object(binding)?.get_by_name(name)?.into_rpc();
+    let answer = object.decide(&serde_json::to_string(call)?).await?;
+    Ok(serde_json::from_str(&answer.as_string().unwrap_or_default())?)
 }
 
-fn unavailable(what: &str) -> Denial {
+/// The 503 of an object that `what`.
+pub fn unavailable(what: &str) -> Denial {
     Denial::new(Code::UpstreamUnavailable, format!("the verifier's own storage {what}; nothing is lost, try again"))
 }

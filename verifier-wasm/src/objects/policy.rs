@@ -7,12 +7,10 @@ use verifier::encoding::{hex, sha256};
 use verifier::registry::PageQuery;
 use verifier::registry::page::{Paging, decimal_cursor};
 use verifier::{Denial, UnixTime};
-use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
 use super::schema;
-use super::shell::{Answer, Fault, decode, encode, transaction};
+use super::shell::{Answer, Fault, encode};
 use super::sql::{Row, Sql, row_number};
-use crate::platform::clock;
 
 /// Applied policies remembered in the audit log.
 const AUDIT_ROWS: i64 = 10_000;
@@ -69,41 +67,16 @@ pub enum PolicyRead {
     Document(StoredPolicy),
 }
 
-/// The object.
-#[durable_object]
-pub struct Policy {
-    state: State,
-}
-
-impl DurableObject for Policy {
-    fn new(state: State, _env: Env) -> Self {
-        Self { state }
+/// Answers one call.
+pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault> {
+    let call: Call = serde_json::from_str(text)?;
+    schema::migrate(sql, schema::POLICY)?;
+    match &call {
+        Call::Read(etag) => encode(Answer::Ok(read(sql, etag.as_deref())?)),
+        Call::Write(write) => encode(store(sql, write, now)?),
+        Call::TenantKnown(tenant) => encode(Answer::Ok(knows(sql, tenant)?)),
+        Call::Audit(query) => encode(audit(sql, query)?),
     }
-
-    async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
-        let call = match decode::<Call>(&mut request).await {
-            Ok(call) => call,
-            Err(fault) => return encode::<()>(Err(fault)),
-        };
-        let now = clock::now();
-        let text = transaction(&self.state.storage(), |sql| {
-            schema::migrate(sql, schema::POLICY)?;
-            answer(sql, &call, now)
-        });
-        match text {
-            Ok(text) => Response::ok(text),
-            Err(fault) => encode::<()>(Err(fault)),
-        }
-    }
-}
-
-fn answer(sql: &dyn Sql, call: &Call, now: UnixTime) -> Result<String, Fault> {
-    Ok(match call {
-        Call::Read(etag) => serde_json::to_string(&Answer::Ok(read(sql, etag.as_deref())?)),
-        Call::Write(write) => serde_json::to_string(&Answer::from(store(sql, write, now)?)),
-        Call::TenantKnown(tenant) => serde_json::to_string(&Answer::Ok(knows(sql, tenant)?)),
-        Call::Audit(query) => serde_json::to_string(&Answer::from(audit(sql, query)?)),
-    }?)
 }
 
 fn current(sql: &dyn Sql) -> Result<Option<StoredPolicy>, Fault> {

@@ -5,12 +5,10 @@ use serde::{Deserialize, Serialize};
 use verifier::UnixTime;
 use verifier::issuance::{CrlDraft, CrlEntry, Serial};
 use verifier::registry::{CRL_PERIOD_SECS, Revocation as Entry, RevocationReason};
-use worker::{DurableObject, Env, Request, Response, State, durable_object};
 
 use super::schema;
-use super::shell::{Answer, Fault, decode, encode, transaction};
+use super::shell::{Answer, Fault, encode};
 use super::sql::{Row, Sql, unreadable};
-use crate::platform::clock;
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,34 +40,13 @@ impl RevocationList {
     }
 }
 
-/// The object.
-#[durable_object]
-pub struct Revocation {
-    state: State,
-}
-
-impl DurableObject for Revocation {
-    fn new(state: State, _env: Env) -> Self {
-        Self { state }
-    }
-
-    async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
-        let call = match decode::<Call>(&mut request).await {
-            Ok(call) => call,
-            Err(fault) => return encode::<()>(Err(fault)),
-        };
-        let now = clock::now();
-        let storage = self.state.storage();
-        match call {
-            Call::Add(entries) => encode(transaction(&storage, |sql| {
-                schema::migrate(sql, schema::REVOCATION)?;
-                Ok(Answer::Ok(add(sql, &entries)?))
-            })),
-            Call::List => encode(transaction(&storage, |sql| {
-                schema::migrate(sql, schema::REVOCATION)?;
-                Ok(Answer::Ok(list(sql, now)?))
-            })),
-        }
+/// Answers one call.
+pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault> {
+    let call: Call = serde_json::from_str(text)?;
+    schema::migrate(sql, schema::REVOCATION)?;
+    match call {
+        Call::Add(entries) => encode(Answer::Ok(add(sql, &entries)?)),
+        Call::List => encode(Answer::Ok(list(sql, now)?)),
     }
 }
 

@@ -14,6 +14,11 @@ pub const POLICY: &[&str] = &[include_str!("schema/policy_1.sql")];
 /// The `Revocation` object.
 pub const REVOCATION: &[&str] = &[include_str!("schema/revocation_1.sql")];
 
+/// Whether any version was ever put in place.
+pub fn is_present(sql: &dyn Sql) -> Result<bool, StoreError> {
+    Ok(!sql.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'", &[])?.is_empty())
+}
+
 /// Brings the storage to the last version; whatever is newer than this code is refused.
 pub fn migrate(sql: &dyn Sql, scripts: &[&str]) -> Result<(), StoreError> {
     sql.script(META)?;
@@ -73,7 +78,9 @@ mod tests {
     fn every_older_version_migrates_to_the_last() {
         for scripts in [TENANT, POLICY, REVOCATION] {
             let fresh = database();
+            assert!(!is_present(&fresh).unwrap());
             migrate(&fresh, scripts).unwrap();
+            assert!(is_present(&fresh).unwrap());
             for older in 0..=scripts.len() {
                 let sql = database();
                 migrate(&sql, &scripts[..older]).unwrap();

@@ -1,37 +1,34 @@
-//! The `Tenant` object: a shell around `verifier::registry`.
+//! The `Tenant` object: a shell around `verifier::registry`. Its class in `js/entry.mjs` runs each function of here in one `transactionSync`.
 //!
 //! Invariants:
-//! - One call is one synchronous function of the registry in one `transactionSync`; no await lies between its first read and its last write.
+//! - One call is one synchronous function of the registry in one transaction; no await lies between its first read and its last write.
 //! - Refusals are committed (they are audit events), faults are rolled back.
 //! - What a call put into the outbox and the alarm that delivers it are written without an await in between, so that storage takes both or neither:
 //!   a process that dies after a ban still tells the CRL (CHECKS I7).
 //! - The outbox is emptied only after the `Revocation` object has said that it holds the entries; delivering twice is harmless.
+//! - Calls that only read write nothing, neither schema nor alarm; an alarm is set only while something will end.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::time::Duration;
 
 use protocol::admin::{BanRequest, MintRequest};
 use serde::{Deserialize, Serialize};
 use verifier::UnixTime;
+use verifier::ports::Entropy;
 use verifier::registry::store::OutboxItem;
 use verifier::registry::{
     AdminContext, EnrollCommand, PageQuery, RenewCommand, Store as _, VerifyCommand, audit, enroll, purge, renew,
     runners, tokens, verify,
 };
-use worker::{DurableObject, Env, Request, Response, SqlStorage, State, durable_object};
 
-use super::client;
+use super::revocation::Call as RevocationCall;
 use super::schema;
-use super::shell::{Answer, Fault, encode, report, transaction};
+use super::shell::{Answer, Fault, encode};
+use super::sql::{Sql, Untouched};
 use super::tenant_store::SqlStore;
-use crate::platform::clock;
-use crate::platform::webcrypto::PlatformEntropy;
 
 /// Time between purges while there is anything that will end.
 const PURGE_EVERY: Duration = Duration::from_hours(1);
-/// Time to the next attempt when the `Revocation` object did not take the outbox, so that a ban is on the CRL within 10 s (CHECKS I7).
-const RETRY: Duration = Duration::from_secs(2);
 /// Time to the next step of a purge that has more to do: other calls go in between.
 const NEXT_STEP: Duration = Duration::from_millis(200);
 /// Entries of the outbox delivered at once.
@@ -76,170 +73,232 @@ pub enum TenantCall<'a> {
     Audit(PageQuery),
 }
 
-/// The object.
-#[durable_object(alarm)]
-pub struct Tenant {
-    state: State,
-    env: Env,
-    /// The schema is in place.
-    migrated: Cell<bool>,
-    /// The alarm as this instance knows it.
-    alarm: Cell<Alarm>,
+impl TenantCall<'_> {
+    /// Whether the call writes nothing, whatever it finds.
+    fn only_reads(&self) -> bool {
+        match self {
+            Self::Verify(command) => !command.consume,
+            Self::Tokens(_) | Self::Runners(_) | Self::Runner(_) | Self::Audit(_) => true,
+            _ => false,
+        }
+    }
 }
 
-/// What is known of the storage's alarm.
+/// What the object's instance knows of its storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alarm {
-    /// Not asked yet.
-    Unknown,
-    /// None is set.
-    Off,
-    /// One is set, at latest for the next purge.
-    Set,
+pub struct Known {
+    /// The schema is in place, and what an earlier instance left in the outbox has been looked after.
+    pub ready: bool,
+    /// An alarm is set, at latest for the next purge.
+    pub armed: bool,
 }
 
-/// What a committed call leaves to do.
-struct Done {
-    answer: String,
-    /// The outbox may hold something.
-    deliver: bool,
+/// A call that was answered.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// For the worker.
+    pub answer: String,
+    /// Whether the instance is [`Known::ready`] now.
+    pub ready: bool,
+    /// When the alarm is to go off, if it is to be set.
+    pub alarm: Option<Duration>,
 }
 
-impl DurableObject for Tenant {
-    fn new(state: State, env: Env) -> Self {
-        Self { state, env, migrated: Cell::new(false), alarm: Cell::new(Alarm::Unknown) }
-    }
-
-    async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
-        match self.serve(&mut request).await {
-            Ok(answer) => Response::ok(answer),
-            Err(fault) => encode::<()>(Err(fault)),
+/// Answers one call. One that only reads creates nothing: a tenant without a schema is answered for as the empty one (CHECKS B1).
+pub fn decide(
+    sql: &dyn Sql,
+    text: &str,
+    known: Known,
+    now: UnixTime,
+    entropy: &impl Entropy,
+) -> Result<Decided, Fault> {
+    let request: TenantRequest<'_> = serde_json::from_str(text)?;
+    let only_reads = request.call.only_reads();
+    if !known.ready {
+        if only_reads && !schema::is_present(sql)? {
+            let answer = answer(&mut SqlStore::new(&Untouched), &request, now, entropy)?;
+            return Ok(Decided { answer, ready: false, alarm: None });
         }
+        schema::migrate(sql, schema::TENANT)?;
     }
-
-    async fn alarm(&self) -> worker::Result<Response> {
-        // An alarm that fires is no longer set.
-        self.alarm.set(Alarm::Off);
-        let next = match self.work().await {
-            Ok(next) => next,
-            Err(fault) => {
-                report(&fault);
-                Some(RETRY)
-            }
-        };
-        if let Some(after) = next {
-            // A failure here makes the platform repeat the whole alarm.
-            self.state.storage().set_alarm(after).await?;
-            self.alarm.set(Alarm::Set);
-        }
-        Response::ok("")
-    }
+    let mut store = SqlStore::new(sql);
+    let answer = answer(&mut store, &request, now, entropy)?;
+    let deliver = store.has_revoked() || (!known.ready && !store.outbox(1)?.is_empty());
+    let alarm = if deliver { Some(Duration::ZERO) } else { (!known.armed && !only_reads).then_some(PURGE_EVERY) };
+    Ok(Decided { answer, ready: true, alarm })
 }
 
-impl Tenant {
-    async fn serve(&self, request: &mut Request) -> Result<String, Fault> {
-        let text = request.text().await?;
-        let request: TenantRequest<'_> = serde_json::from_str(&text)?;
-        let first = self.alarm.get() == Alarm::Unknown;
-        self.know_alarm().await?;
-        let now = clock::now();
-        let done = self.transaction(|sql| {
-            let mut store = SqlStore::new(sql);
-            let answer = decide(&mut store, &request, now)?;
-            // Once per instance also what an earlier one may have left.
-            let deliver = store.has_revoked() || (first && !store.outbox(1)?.is_empty());
-            Ok(Done { answer, deliver })
-        })?;
-        if done.deliver {
-            self.set_alarm(Duration::ZERO).await?;
-        } else if self.alarm.get() == Alarm::Off {
-            self.set_alarm(PURGE_EVERY).await?;
-        }
-        Ok(done.answer)
-    }
+/// Entries of the outbox on their way to the `Revocation` object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Number of the last one, for [`delivered`].
+    pub last: u64,
+    /// The call that hands them over.
+    pub call: String,
+}
 
-    fn transaction<T>(&self, work: impl FnOnce(&SqlStorage) -> Result<T, Fault>) -> Result<T, Fault> {
-        let result = transaction(&self.state.storage(), |sql| {
-            if !self.migrated.get() {
-                schema::migrate(sql, schema::TENANT)?;
-            }
-            work(sql)
-        });
-        if result.is_ok() {
-            self.migrated.set(true);
-        }
-        result
-    }
+/// The next entries to deliver, or `None` when all are.
+pub fn undelivered(sql: &dyn Sql) -> Result<Option<Batch>, Fault> {
+    schema::migrate(sql, schema::TENANT)?;
+    let items = SqlStore::new(sql).outbox(BATCH)?;
+    let Some(last) = items.last().map(|item| item.seq) else { return Ok(None) };
+    let entries = items.into_iter().map(|OutboxItem { revocation, .. }| revocation).collect();
+    Ok(Some(Batch { last, call: serde_json::to_string(&RevocationCall::Add(entries))? }))
+}
 
-    async fn know_alarm(&self) -> Result<(), Fault> {
-        if self.alarm.get() == Alarm::Unknown {
-            let set = self.state.storage().get_alarm().await?.is_some();
-            self.alarm.set(if set { Alarm::Set } else { Alarm::Off });
-        }
-        Ok(())
-    }
-
-    /// The write is issued before the first await of the returned future.
-    async fn set_alarm(&self, after: Duration) -> Result<(), Fault> {
-        self.state.storage().set_alarm(after).await?;
-        self.alarm.set(Alarm::Set);
-        Ok(())
-    }
-
-    /// Delivers the outbox, then purges; when to come back.
-    async fn work(&self) -> Result<Option<Duration>, Fault> {
-        if !self.deliver().await? {
-            return Ok(Some(RETRY));
-        }
-        let now = clock::now();
-        let (more, holds, undelivered) = self.transaction(|sql| {
-            let mut store = SqlStore::new(sql);
-            let more = purge(&mut store, now)?;
-            Ok((more, store.holds_rows()?, !store.outbox(1)?.is_empty()))
-        })?;
-        Ok(if undelivered {
-            Some(Duration::ZERO)
-        } else if more {
-            Some(NEXT_STEP)
-        } else {
-            holds.then_some(PURGE_EVERY)
-        })
-    }
-
-    /// Tenant first, then the CRL: whether everything was taken.
-    async fn deliver(&self) -> Result<bool, Fault> {
-        loop {
-            let items = self.transaction(|sql| Ok(SqlStore::new(sql).outbox(BATCH)?))?;
-            let Some(last) = items.last().map(|item| item.seq) else { return Ok(true) };
-            let entries = items.into_iter().map(|OutboxItem { revocation, .. }| revocation).collect();
-            if let Err(denial) = client::revoke(&self.env, entries).await {
-                report(&Fault(denial.detail));
-                return Ok(false);
-            }
-            self.transaction(|sql| Ok(SqlStore::new(sql).outbox_ack(last)?))?;
-        }
+/// Takes a batch out of the outbox, given what the `Revocation` object answered.
+pub fn delivered(sql: &dyn Sql, last: u64, answer: &str) -> Result<(), Fault> {
+    match serde_json::from_str(answer)? {
+        Answer::Ok(()) => Ok(SqlStore::new(sql).outbox_ack(last)?),
+        Answer::Denied(denial) => Err(Fault(denial.detail)),
     }
 }
 
-fn decide(store: &mut SqlStore<'_>, request: &TenantRequest<'_>, now: UnixTime) -> Result<String, Fault> {
+/// One step of the purge; when the alarm is to go off next, `None` while there is nothing that will end.
+pub fn forget_ended(sql: &dyn Sql, now: UnixTime) -> Result<Option<Duration>, Fault> {
+    let mut store = SqlStore::new(sql);
+    let more = purge(&mut store, now)?;
+    Ok(if !store.outbox(1)?.is_empty() {
+        Some(Duration::ZERO)
+    } else if more {
+        Some(NEXT_STEP)
+    } else {
+        store.holds_rows()?.then_some(PURGE_EVERY)
+    })
+}
+
+fn answer(
+    store: &mut SqlStore<'_>,
+    request: &TenantRequest<'_>,
+    now: UnixTime,
+    entropy: &impl Entropy,
+) -> Result<String, Fault> {
     let tenant = &request.tenant;
-    let entropy = &PlatformEntropy;
     match &request.call {
-        TenantCall::Enroll(command) => json(enroll(store, command, now, entropy)?),
-        TenantCall::Renew(command) => json(renew(store, command, now, entropy)?),
-        TenantCall::Verify(command) => json(Ok(verify(store, command, now)?)),
-        TenantCall::Mint(context, request) => json(tokens::mint(store, context, request, now, entropy)?),
-        TenantCall::Tokens(query) => json(tokens::list(store, tenant, query)?),
-        TenantCall::RevokeToken(context, id) => json(tokens::revoke(store, context, id, now)?),
-        TenantCall::Runners(query) => json(runners::list(store, tenant, query, now)?),
-        TenantCall::Runner(id) => json(runners::show(store, tenant, id, now)?),
-        TenantCall::Ban(context, id, request) => json(runners::ban(store, context, id, request, now)?),
-        TenantCall::Unban(context, id) => json(runners::unban(store, context, id, now)?),
-        TenantCall::Evict(context, id) => json(runners::evict(store, context, id, now)?),
-        TenantCall::Audit(query) => json(audit::list(store, query)?),
+        TenantCall::Enroll(command) => encode(enroll(store, command, now, entropy)?),
+        TenantCall::Renew(command) => encode(renew(store, command, now, entropy)?),
+        TenantCall::Verify(command) => encode(Answer::Ok(verify(store, command, now)?)),
+        TenantCall::Mint(context, request) => encode(tokens::mint(store, context, request, now, entropy)?),
+        TenantCall::Tokens(query) => encode(tokens::list(store, tenant, query)?),
+        TenantCall::RevokeToken(context, id) => encode(tokens::revoke(store, context, id, now)?),
+        TenantCall::Runners(query) => encode(runners::list(store, tenant, query, now)?),
+        TenantCall::Runner(id) => encode(runners::show(store, tenant, id, now)?),
+        TenantCall::Ban(context, id, request) => encode(runners::ban(store, context, id, request, now)?),
+        TenantCall::Unban(context, id) => encode(runners::unban(store, context, id, now)?),
+        TenantCall::Evict(context, id) => encode(runners::evict(store, context, id, now)?),
+        TenantCall::Audit(query) => encode(audit::list(store, query)?),
     }
 }
 
-fn json<T: Serialize>(decision: Result<T, verifier::Denial>) -> Result<String, Fault> {
-    Ok(serde_json::to_string(&Answer::from(decision))?)
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod tests {
+    use protocol::admin::MintedToken;
+    use rusqlite::Connection;
+    use serde::de::DeserializeOwned;
+    use verifier::Denial;
+    use verifier::registry::suite::world::{Counter, NOW, TENANT, by_token, enrolment, pod};
+    use verifier::registry::{Allotment, RevocationReason};
+
+    use super::*;
+
+    const NEW: Known = Known { ready: false, armed: false };
+    const WARM: Known = Known { ready: true, armed: true };
+
+    fn database() -> Connection {
+        Connection::open_in_memory().unwrap()
+    }
+
+    fn decided(sql: &Connection, call: TenantCall<'_>, known: Known) -> Decided {
+        let request = TenantRequest { tenant: TENANT.into(), call };
+        decide(sql, &serde_json::to_string(&request).unwrap(), known, NOW, &Counter).unwrap()
+    }
+
+    fn read<T: DeserializeOwned>(decided: &Decided) -> T {
+        Result::<T, Denial>::from(serde_json::from_str::<Answer<T>>(&decided.answer).unwrap()).unwrap()
+    }
+
+    fn context() -> AdminContext {
+        AdminContext { tenant: TENANT.to_owned(), actor: "0a1b2c3d".to_owned(), request_id: "r".to_owned() }
+    }
+
+    fn mint(sql: &Connection, known: Known) -> Decided {
+        let request = serde_json::from_str(r#"{"max_uses":2}"#).unwrap();
+        decided(sql, TenantCall::Mint(Cow::Owned(context()), request), known)
+    }
+
+    fn looks() -> Vec<TenantCall<'static>> {
+        let enroll = enrolment(&pod("1"), "e", "k");
+        let page = || PageQuery { limit: None, cursor: None };
+        vec![
+            TenantCall::Tokens(page()),
+            TenantCall::Runners(page()),
+            TenantCall::Runner("0".repeat(32).into()),
+            TenantCall::Audit(page()),
+            TenantCall::Verify(Cow::Owned(VerifyCommand { enroll, consume: false })),
+        ]
+    }
+
+    fn tables(sql: &Connection) -> usize {
+        sql.query("SELECT 1 FROM sqlite_master", &[]).unwrap().len()
+    }
+
+    #[test]
+    fn a_look_at_an_untouched_tenant_creates_nothing_and_finds_what_an_empty_one_has() {
+        let (untouched, empty) = (database(), database());
+        schema::migrate(&empty, schema::TENANT).unwrap();
+        for (at_untouched, at_empty) in looks().into_iter().zip(looks()) {
+            let found = decided(&untouched, at_untouched, NEW);
+            assert_eq!(found, Decided { ready: false, alarm: None, ..decided(&empty, at_empty, NEW) });
+            assert_eq!(tables(&untouched), 0, "{found:?}");
+        }
+        for look in looks() {
+            assert_eq!(decided(&empty, look, Known { ready: true, armed: false }).alarm, None);
+        }
+    }
+
+    #[test]
+    fn a_write_brings_schema_and_alarm_and_a_ban_the_next_delivery() {
+        let sql = database();
+        let minted = mint(&sql, NEW);
+        assert_eq!((minted.ready, minted.alarm), (true, Some(PURGE_EVERY)));
+        assert_eq!(mint(&sql, WARM).alarm, None);
+        let token = read::<MintedToken>(&minted).token;
+        let enrolled = decided(&sql, TenantCall::Enroll(Cow::Owned(by_token(&token, "k"))), WARM);
+        let runner = read::<Allotment>(&enrolled).runner_id;
+        let ban = serde_json::from_str("{}").unwrap();
+        assert_eq!(
+            decided(&sql, TenantCall::Ban(Cow::Owned(context()), runner.into(), ban), WARM).alarm,
+            Some(Duration::ZERO)
+        );
+        // An instance that died before it delivered: even a look reminds the next one.
+        let page = PageQuery { limit: None, cursor: None };
+        assert_eq!(decided(&sql, TenantCall::Tokens(page), NEW).alarm, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn the_outbox_is_emptied_by_an_answer_and_nothing_else() {
+        let sql = database();
+        mint(&sql, NEW);
+        assert_eq!(undelivered(&sql).unwrap(), None);
+        let insert = "INSERT INTO outbox (serial, revoked_at, reason, not_after) VALUES (?, ?, ?, ?)";
+        let serial = "5".repeat(32);
+        let reason = i64::from(RevocationReason::PrivilegeWithdrawn.code());
+        sql.query(insert, &[(&serial).into(), NOW.into(), reason.into(), NOW.plus(60).into()]).unwrap();
+        let batch = undelivered(&sql).unwrap().unwrap();
+        assert!(batch.call.contains(&serial), "{}", batch.call);
+        assert!(delivered(&sql, batch.last, "").is_err());
+        assert_eq!(undelivered(&sql).unwrap(), Some(batch));
+        assert_eq!(forget_ended(&sql, NOW).unwrap(), Some(Duration::ZERO));
+        let last = undelivered(&sql).unwrap().unwrap().last;
+        delivered(&sql, last, &encode(Answer::Ok(())).unwrap()).unwrap();
+        assert_eq!(undelivered(&sql).unwrap(), None);
+        assert_eq!(forget_ended(&sql, NOW).unwrap(), Some(PURGE_EVERY));
+    }
+
+    #[test]
+    fn no_alarm_where_nothing_will_end() {
+        let sql = database();
+        assert_eq!(undelivered(&sql).unwrap(), None);
+        assert_eq!(forget_ended(&sql, NOW).unwrap(), None);
+    }
 }

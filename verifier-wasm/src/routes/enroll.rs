@@ -11,7 +11,6 @@
 
 use verifier::trace::Trace;
 use verifier::{Denial, Issued};
-use worker::{Request, Response};
 
 use super::json;
 use crate::body::json_text;
@@ -20,9 +19,11 @@ use crate::edge_tls;
 use crate::isolate;
 use crate::outside::{Outside, refresh_key_sets};
 use crate::problem::Refusal;
+use crate::request::Request;
+use crate::response::Response;
 
 /// Enrols.
-pub async fn enroll(request: &mut Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
+pub async fn enroll(request: &Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
     let ready = isolate::ready(call).await?;
     let body = json_text(request).await?;
     let outside = Outside::new(call);
@@ -32,7 +33,7 @@ pub async fn enroll(request: &mut Request, call: &mut Call<'_>) -> Result<Respon
 }
 
 /// Renews.
-pub async fn renew(request: &mut Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
+pub async fn renew(request: &Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
     let ready = isolate::ready(call).await?;
     let body = json_text(request).await?;
     let edge = edge_tls::client_certificate(request);

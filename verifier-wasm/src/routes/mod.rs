@@ -9,12 +9,13 @@ mod verify;
 use protocol::{Code, Object};
 use serde::Serialize;
 use verifier::Denial;
-use worker::{Headers, Method, Request, Response, ResponseBuilder};
 
 use crate::access::{self, Role};
 use crate::door::Call;
 use crate::isolate;
 use crate::problem::Refusal;
+use crate::request::Request;
+use crate::response::{Body, Response};
 
 /// A route with what its path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,12 +93,7 @@ impl Route {
 }
 
 /// Runs the route; the bearer comes first, then the body.
-pub async fn dispatch(
-    route: &Route,
-    method: Method,
-    request: &mut Request,
-    call: &mut Call<'_>,
-) -> Result<Response, Refusal> {
+pub async fn dispatch(route: &Route, request: &Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
     match route {
         Route::Health => health::get(call).await,
         Route::TrustBundle => trust::bundle(request, call).await,
@@ -113,7 +109,7 @@ pub async fn dispatch(
         Route::Admin(route) => {
             let secrets = isolate::secrets_for(call.env, Role::Admin)?;
             let actor = access::authorize(request, &secrets, Role::Admin)?;
-            admin::dispatch(route, method, request, call, &actor).await
+            admin::dispatch(route, request, call, &actor).await
         }
     }
 }
@@ -121,17 +117,13 @@ pub async fn dispatch(
 /// A JSON answer.
 pub fn json<T: Serialize>(status: u16, value: &T) -> Result<Response, Refusal> {
     let text = serde_json::to_string(value).map_err(|error| internal(&error))?;
-    body(status, &[("content-type", "application/json"), ("cache-control", "no-store")], text.into_bytes())
+    let response = Response::new(status, Body::Text(text));
+    Ok(response.with("content-type", "application/json").with("cache-control", "no-store"))
 }
 
-/// An answer with the given headers.
-pub fn body(status: u16, headers: &[(&str, &str)], body: Vec<u8>) -> Result<Response, Refusal> {
-    let map = Headers::new();
-    for (name, value) in headers {
-        map.set(name, value).map_err(|error| internal(&error))?;
-    }
-    let builder = ResponseBuilder::new().with_status(status).with_headers(map);
-    Ok(if matches!(status, 204 | 304) { builder.empty() } else { builder.fixed(body) })
+/// Nothing to say.
+pub const fn no_content() -> Response {
+    Response::new(204, Body::None)
 }
 
 /// A fault of ours: the text goes to the log, never to the client.

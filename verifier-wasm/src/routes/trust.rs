@@ -5,14 +5,15 @@ use std::cell::RefCell;
 use verifier::UnixTime;
 use verifier::encoding::{hex, sha256};
 use verifier::issuance::{CrlDraft, CrlEntry, Serial, SignedCrl};
-use worker::{Request, Response};
 
-use super::{body, internal};
+use super::internal;
 use crate::door::Call;
 use crate::isolate;
 use crate::objects::client;
 use crate::platform::clock;
 use crate::problem::Refusal;
+use crate::request::Request;
+use crate::response::{Body, Response};
 
 /// `application/pem-certificate-chain` (RFC 8555 section 9.1).
 const PEM_CHAIN: &str = "application/pem-certificate-chain";
@@ -22,12 +23,9 @@ pub async fn bundle(request: &Request, call: &Call<'_>) -> Result<Response, Refu
     let authority = isolate::authority(call.env).await?;
     let pem = authority.ca.roots_pem();
     let etag = format!("\"{}\"", hex(&sha256(pem.as_bytes())).chars().take(32).collect::<String>());
-    let headers = [("content-type", PEM_CHAIN), ("etag", etag.as_str()), ("cache-control", "public, max-age=300")];
-    let known = request.headers().get("if-none-match").ok().flatten();
-    if known.is_some_and(|known| names(&known, &etag)) {
-        return body(304, &headers, Vec::new());
-    }
-    body(200, &headers, pem.as_bytes().to_vec())
+    let known = request.header("if-none-match").is_some_and(|known| names(&known, &etag));
+    let response = if known { Response::new(304, Body::None) } else { Response::new(200, Body::Text(pem.to_owned())) };
+    Ok(response.with("content-type", PEM_CHAIN).with("etag", etag).with("cache-control", "public, max-age=300"))
 }
 
 /// Whether an `If-None-Match` value names `etag` (RFC 9110 section 13.1.2: weak comparison).
@@ -38,7 +36,7 @@ fn names(header: &str, etag: &str) -> bool {
 /// `GET /v1/crl`: DER.
 pub async fn crl_der(call: &Call<'_>) -> Result<Response, Refusal> {
     let crl = current(call).await?;
-    body(200, &[("content-type", "application/pkix-crl"), ("cache-control", "public, max-age=5")], crl.der)
+    Ok(list("application/pkix-crl", Body::Bytes(crl.der)))
 }
 
 /// `GET /v1/crl.pem`: the same and the root's, as `ssl_crl` of nginx and `-crl_check_all` of openssl want them.
@@ -46,7 +44,11 @@ pub async fn crl_pem(call: &Call<'_>) -> Result<Response, Refusal> {
     let crl = current(call).await?;
     let authority = isolate::authority(call.env).await?;
     let text = [crl.pem.trim_end(), "\n", authority.root_crl.trim_end(), "\n"].concat();
-    body(200, &[("content-type", "application/x-pem-file"), ("cache-control", "public, max-age=5")], text.into_bytes())
+    Ok(list("application/x-pem-file", Body::Text(text)))
+}
+
+fn list(content_type: &'static str, body: Body) -> Response {
+    Response::new(200, body).with("content-type", content_type).with("cache-control", "public, max-age=5")
 }
 
 /// Seconds an isolate serves the list it signed: with `max-age=5` at caches, a ban is on every list within 10 s (CHECKS I7).

@@ -1,7 +1,6 @@
 //! `POST /v1/verify`: appraisal for control planes that issue their own credentials.
 
 use verifier::trace::Trace;
-use worker::{Request, Response};
 
 use super::json;
 use crate::body::json_text;
@@ -9,9 +8,11 @@ use crate::door::Call;
 use crate::isolate;
 use crate::outside::{Outside, refresh_key_sets};
 use crate::problem::Refusal;
+use crate::request::Request;
+use crate::response::Response;
 
 /// Appraises; the bearer has been checked.
-pub async fn verify(request: &mut Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
+pub async fn verify(request: &Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
     let ready = isolate::ready(call).await?;
     let body = json_text(request).await?;
     let outside = Outside::new(call);

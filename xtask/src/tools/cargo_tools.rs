@@ -17,10 +17,6 @@ pub struct CargoTool {
     locked: bool,
 }
 
-/// Bundles the worker: cargo, wasm-bindgen, wasm-opt, esbuild in one go.
-pub const WORKER_BUILD: CargoTool =
-    CargoTool { name: "worker-build", version: std::borrow::Cow::Borrowed("0.8.7"), locked: true };
-
 /// Runs the wasm tests.
 pub const WASM_PACK: CargoTool =
     CargoTool { name: "wasm-pack", version: std::borrow::Cow::Borrowed("0.15.1"), locked: true };
@@ -99,8 +95,7 @@ fn install(tool: &CargoTool, build: &std::path::Path) -> Result<()> {
     }
     process::run_quietly_on_stdout(&mut command).with_context(|| {
         format!(
-            "{tool} could not be installed. It needs a C compiler, pkg-config and the OpenSSL headers \
-             (Debian: apt-get install gcc pkg-config libssl-dev) and crates.io"
+            "{tool} could not be installed. It needs a C compiler (Debian: apt-get install gcc libc6-dev) and crates.io"
         )
     })
 }

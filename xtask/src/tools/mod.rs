@@ -3,11 +3,11 @@
 //! | from | what | where |
 //! |---|---|---|
 //! | rustup | the wasm target | the active toolchain |
-//! | crates.io | wasm-bindgen-cli, worker-build, wasm-pack | the cache, a folder per version |
+//! | crates.io | wasm-bindgen-cli, wasm-pack | the cache, a folder per version |
 //! | npm | wrangler, workerd, Miniflare, wasm-opt, esbuild, Node.js 24 | `node_modules` |
 //!
-//! Only package registries are used: `worker-build` and `wasm-pack` would fetch wasm-bindgen, wasm-opt and esbuild from
-//! release pages, so they are given ours. Out of scope: Rust, Node.js and npm themselves, a C compiler, OpenSSL.
+//! Only package registries are used: `wasm-pack` would fetch wasm-bindgen from a release page, so it finds ours. Out of scope: Rust,
+//! Node.js and npm themselves, a C compiler, the `openssl` program.
 
 mod cargo_tools;
 mod npm;
@@ -36,8 +36,6 @@ pub struct Tools {
     pub node: PathBuf,
     /// Folder with `wasm-bindgen` and `wasm-bindgen-test-runner`, at the version of Cargo.lock.
     pub wasm_bindgen: PathBuf,
-    /// `worker-build`.
-    pub worker_build: PathBuf,
     /// `wasm-pack`, when the need was [`Need::Test`].
     pub wasm_pack: Option<PathBuf>,
     /// One word per tool and version; what was made with other tools is stale.
@@ -67,10 +65,7 @@ impl Tools {
         command
             .current_dir(crate::paths::root())
             .env("PATH", joined.unwrap_or(path))
-            .env("WRANGLER_SEND_METRICS", "false")
-            .env("WASM_BINDGEN_BIN", self.wasm_bindgen.join("wasm-bindgen"))
-            .env("WASM_OPT_BIN", Self::npm_bin("wasm-opt"))
-            .env("ESBUILD_BIN", Self::npm_bin("esbuild"));
+            .env("WRANGLER_SEND_METRICS", "false");
     }
 }
 
@@ -78,17 +73,16 @@ impl Tools {
 pub fn prepare(need: Need) -> Result<Tools> {
     wasm_target::ensure()?;
     let bindgen = cargo_tools::wasm_bindgen_cli()?;
-    let mut wanted = vec![&bindgen, &cargo_tools::WORKER_BUILD];
+    let mut wanted = vec![&bindgen];
     if need == Need::Test {
         wanted.push(&cargo_tools::WASM_PACK);
     }
     cargo_tools::ensure(&wanted)?;
     let node = npm::ensure()?;
-    let fingerprint = format!("{bindgen} {} {}", cargo_tools::WORKER_BUILD, npm::lock_hash()?);
+    let fingerprint = format!("{bindgen} {}", npm::lock_hash()?);
     Ok(Tools {
         node,
         wasm_bindgen: bindgen.bin_dir(),
-        worker_build: cargo_tools::WORKER_BUILD.program("worker-build"),
         wasm_pack: (need == Need::Test).then(|| cargo_tools::WASM_PACK.program("wasm-pack")),
         fingerprint,
     })

@@ -4,14 +4,14 @@ mod policy;
 mod tenants;
 
 use protocol::Code;
-use serde::Deserialize;
 use verifier::Denial;
 use verifier::registry::PageQuery;
-use worker::{Method, Request, Response};
 
 use crate::access::Actor;
 use crate::door::Call;
 use crate::problem::Refusal;
+use crate::request::Request;
+use crate::response::Response;
 
 /// An admin route with what its path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,36 +102,38 @@ impl Route {
 /// Runs the route.
 pub async fn dispatch(
     route: &Route,
-    method: Method,
-    request: &mut Request,
+    request: &Request,
     call: &mut Call<'_>,
     actor: &Actor,
 ) -> Result<Response, Refusal> {
-    match (route, method) {
-        (Route::Policy, Method::Put) => policy::put(request, call, actor).await,
+    match (route, request.method()) {
+        (Route::Policy, "PUT") => policy::put(request, call, actor).await,
         (Route::Policy, _) => policy::get(call).await,
         (Route::Audit, _) => policy::audit(request, call).await,
-        (Route::Tenant(tenant, route), method) => {
+        (Route::Tenant(tenant, route), _) => {
             call.subject.tenant = Some(tenant.clone());
-            tenants::dispatch(tenant, route, &method, request, call, actor).await
+            tenants::dispatch(tenant, route, request, call, actor).await
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Query {
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
-/// `?limit=` and `&cursor=`.
+/// `?limit=` and `&cursor=`, each once; other names are nobody's business.
 fn page(request: &Request) -> Result<PageQuery, Denial> {
-    let query: Query = request.query().map_err(|_| Denial::malformed("the query cannot be read"))?;
-    let limit = query
-        .limit
+    let (mut limit, mut cursor) = (None, None);
+    for (name, value) in form_urlencoded::parse(request.query().as_bytes()) {
+        let wanted = match name.as_ref() {
+            "limit" => &mut limit,
+            "cursor" => &mut cursor,
+            _ => continue,
+        };
+        if wanted.replace(value.into_owned()).is_some() {
+            return Err(Denial::malformed(format!("`{name}` is given twice")));
+        }
+    }
+    let limit = limit
         .map(|limit| limit.parse::<u32>().map_err(|_| Denial::malformed("`limit` must be a number from 1 to 200")))
         .transpose()?;
-    Ok(PageQuery { limit, cursor: query.cursor })
+    Ok(PageQuery { limit, cursor })
 }
 
 /// No such thing.

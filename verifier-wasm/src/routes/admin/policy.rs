@@ -3,7 +3,6 @@
 use protocol::Code;
 use verifier::Denial;
 use verifier::appraisal::{Policy, PolicyDocument};
-use worker::{Request, Response};
 
 use super::{not_found, page};
 use crate::access::Actor;
@@ -12,7 +11,9 @@ use crate::door::Call;
 use crate::isolate;
 use crate::objects::client::{self, PolicyWrite};
 use crate::problem::Refusal;
-use crate::routes::{body, internal, json, parse};
+use crate::request::Request;
+use crate::response::Response;
+use crate::routes::{internal, json, parse};
 
 /// `GET /v1/admin/policy`: the document with its `ETag`; 404 before the first.
 pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
@@ -23,9 +24,9 @@ pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
 }
 
 /// `PUT /v1/admin/policy`: validated whole, then compared and set; a broken policy never replaces a good one.
-pub async fn put(request: &mut Request, call: &Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
+pub async fn put(request: &Request, call: &Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
     let text = json_text(request).await?;
-    let if_match = request.headers().get("if-match").ok().flatten();
+    let if_match = request.header("if-match");
     let policy = compile(&text)?;
     let document = serde_json::to_string(policy.document()).map_err(|error| internal(&error))?;
     let write = PolicyWrite {
@@ -48,10 +49,7 @@ fn compile(text: &str) -> Result<Policy, Refusal> {
 }
 
 fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
-    let document = serde_json::to_vec(current.policy.document()).map_err(|error| internal(&error))?;
-    let headers =
-        [("content-type", "application/json"), ("etag", current.etag.as_str()), ("cache-control", "no-store")];
-    body(200, &headers, document)
+    Ok(json(200, current.policy.document())?.with("etag", current.etag.clone()))
 }
 
 /// `GET /v1/admin/audit`: who applied which policy.

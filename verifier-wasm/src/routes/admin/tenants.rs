@@ -4,7 +4,6 @@ use protocol::Code;
 use protocol::admin::{BanRequest, MintRequest};
 use verifier::Denial;
 use verifier::registry::AdminContext;
-use worker::{Method, Request, Response};
 
 use super::{TenantRoute, not_found, page};
 use crate::access::Actor;
@@ -13,14 +12,15 @@ use crate::door::Call;
 use crate::isolate;
 use crate::objects::client;
 use crate::problem::Refusal;
-use crate::routes::{body, json, parse};
+use crate::request::Request;
+use crate::response::Response;
+use crate::routes::{json, no_content, parse};
 
 /// Runs a route of `tenant`.
 pub async fn dispatch(
     tenant: &str,
     route: &TenantRoute,
-    method: &Method,
-    request: &mut Request,
+    request: &Request,
     call: &mut Call<'_>,
     actor: &Actor,
 ) -> Result<Response, Refusal> {
@@ -28,7 +28,7 @@ pub async fn dispatch(
         AdminContext { tenant: tenant.to_owned(), actor: actor.id().to_owned(), request_id: call.request_id.clone() };
     let env = call.env;
     match route {
-        TenantRoute::Tokens if *method == Method::Post => mint(request, call, &context).await,
+        TenantRoute::Tokens if request.method() == "POST" => mint(request, call, &context).await,
         TenantRoute::Tokens => {
             known(call, tenant).await?;
             json(200, &client::tokens(env, tenant, page(request)?).await?)
@@ -36,7 +36,7 @@ pub async fn dispatch(
         TenantRoute::Token(id) => {
             known(call, tenant).await?;
             client::revoke_token(env, &context, id).await?;
-            body(204, &[], Vec::new())
+            Ok(no_content())
         }
         TenantRoute::Runners => {
             known(call, tenant).await?;
@@ -59,7 +59,7 @@ pub async fn dispatch(
         TenantRoute::Evict(id) => {
             known(call, tenant).await?;
             client::evict(env, &context, id).await?;
-            body(204, &[], Vec::new())
+            Ok(no_content())
         }
         TenantRoute::Audit => {
             known(call, tenant).await?;
@@ -69,7 +69,7 @@ pub async fn dispatch(
 }
 
 /// `POST …/tokens`: only for a tenant of the policy in force, and only where it allows such tokens.
-async fn mint(request: &mut Request, call: &Call<'_>, context: &AdminContext) -> Result<Response, Refusal> {
+async fn mint(request: &Request, call: &Call<'_>, context: &AdminContext) -> Result<Response, Refusal> {
     let text = json_text(request).await?;
     let mint: MintRequest = parse(&text)?;
     let policy = isolate::policy_now(call).await?;

@@ -1,0 +1,64 @@
+// The bundle with faults put in from outside, for tests/tests/e2e/faults.rs: served in the place of index.js, never deployed.
+//
+// A trap is what a panic or a stack overflow in the wasm module is to JavaScript, a WebAssembly.RuntimeError that has come through its
+// frames. It is made where the module asks the platform for something and expects no error.
+import * as bundle from "./index.js";
+
+const trap = () => {
+  throw new WebAssembly.RuntimeError("unreachable");
+};
+
+/** Storage whose module traps as soon as it has written a decision into the audit log, which is the last thing that it writes. */
+function trapping({ storage }) {
+  const row = Object.defineProperty([0], 0, { get: trap });
+  const exec = (statement, ...bindings) => {
+    const cursor = storage.sql.exec(statement, ...bindings);
+    return /^insert into audit/i.test(statement) ? { raw: () => ({ toArray: () => [row] }) } : cursor;
+  };
+  const get = (_, name) => {
+    const value = name === "sql" ? { exec } : storage[name];
+    return typeof value === "function" ? value.bind(storage) : value;
+  };
+  return { storage: new Proxy({}, { get }) };
+}
+
+/** Enrolments trap in tenant globex, and hang in tenant initech. */
+export class Tenant extends bundle.Tenant {
+  async decide(call) {
+    const { tenant, call: what } = JSON.parse(call);
+    const enrolment = typeof what === "object" && "enroll" in what;
+    if (enrolment && tenant === "initech") {
+      await new Promise(() => {});
+    }
+    if (enrolment && tenant === "globex") {
+      Object.defineProperty(this, "ctx", { value: trapping(this.ctx) });
+    }
+    return super.decide(call);
+  }
+}
+
+export const { Policy, Revocation } = bundle;
+
+const methods = (type) => Object.getOwnPropertyNames(type.prototype).sort();
+
+/** What other workers and the platform can call. */
+const surface = () => ({
+  exports: Object.keys(bundle).sort(),
+  default: Object.keys(bundle.default),
+  Tenant: methods(bundle.Tenant),
+  Policy: methods(bundle.Policy),
+  Revocation: methods(bundle.Revocation),
+});
+
+export default {
+  async fetch(request, env, context) {
+    const fault = request.headers.get("x-fault");
+    if (fault === "surface") {
+      return Response.json(surface());
+    }
+    if (fault === "trap") {
+      Object.defineProperty(request, "url", { get: trap });
+    }
+    return bundle.default.fetch(request, env, context);
+  },
+};

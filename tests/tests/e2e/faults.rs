@@ -1,0 +1,119 @@
+//! Faults inside the verifier, put in from outside (`tests/js/faults.mjs`): nobody hangs, nothing is half written, nothing internal is said.
+
+use std::time::{Duration, Instant};
+
+use edge_tests::emulators::{Fault, TokenOptions};
+use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, Answer, Client, Key, Options, Stack, evidence, places};
+use serde_json::json;
+
+use crate::support::{assert_problem_form, assert_retryable};
+
+/// A stack with the faults in it; tenants globex and initech may mint tokens.
+fn faulty(name: &str) -> Stack {
+    let entry = Some(places::root().join("tests/js/faults.mjs"));
+    let stack = Stack::start(Options { entry, ..Options::new(name) });
+    let mut policy = stack.policy();
+    policy["tenants"][2]["bootstrap_tokens"] = json!(true);
+    stack.admin().apply(&policy);
+    stack
+}
+
+/// A request that traps in the worker.
+fn trap(client: &Client) -> Answer {
+    Client::send(client.request("GET", "/healthz").header("x-fault", "trap"))
+}
+
+/// A 500 that says nothing but what to look for.
+#[track_caller]
+fn assert_internal(stack: &Stack, answer: &Answer) {
+    answer.assert_problem(500, "internal", "");
+    assert_problem_form(answer);
+    for word in ["unreachable", "RuntimeError", "wasm", "trap"] {
+        assert!(!answer.text().contains(word), "{}", answer.text());
+    }
+    let line = stack.logged(answer.header("x-request-id").unwrap());
+    assert_eq!(line["event"], "fault");
+    assert!(line["cause"].as_str().unwrap().contains("unreachable"), "{line}");
+}
+
+#[test]
+fn an_object_that_traps_is_rolled_back_and_refuses_at_once() {
+    let mut stack = faulty("faults-trap");
+    let (key, token) = (Key::generate(), stack.admin().mint("globex"));
+    let attestation = evidence::token("bootstrap-token", &token.token);
+    let asked = Instant::now();
+    assert_retryable(&stack.enroll(&key, &attestation), "upstream_unavailable");
+    // Long before the limit for objects that hang.
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    assert!(stack.log_text().contains("unreachable"), "the log tells the trap");
+
+    // The object and everyone else go on, with nothing of it written.
+    assert_eq!(stack.admin().tokens("globex").items[0].uses, 0);
+    assert!(stack.admin().runners("globex").items.is_empty());
+    assert!(stack.admin().audit("globex").iter().all(|event| json!(event)["type"] != "enroll"));
+    let (other, acme) = (Key::generate(), stack.admin().mint("acme"));
+    stack.enroll(&other, &evidence::token("bootstrap-token", &acme.token)).assert_status(200);
+    assert_retryable(&stack.enroll(&key, &attestation), "upstream_unavailable");
+
+    stack.restart_with(|options| options.entry = None);
+    stack.enroll(&key, &attestation).assert_status(200);
+    assert_eq!(stack.admin().tokens("globex").items[0].uses, 1);
+}
+
+#[test]
+fn an_object_that_hangs_does_not_hang_its_caller() {
+    let stack = faulty("faults-hang");
+    let token = stack.admin().mint("initech");
+    let (key, attestation) = (Key::generate(), evidence::token("bootstrap-token", &token.token));
+    let answer = stack.enroll(&key, &attestation);
+    assert_retryable(&answer, "upstream_unavailable");
+    assert!(answer.json()["detail"].as_str().unwrap().contains("in time"), "{}", answer.text());
+    stack.client().get("/healthz").assert_status(200);
+    assert_eq!(stack.admin().tokens("initech").items[0].uses, 0);
+}
+
+#[test]
+fn a_trap_in_the_worker_is_a_500_and_the_next_request_is_served() {
+    let stack = faulty("faults-worker");
+    for _ in 0..3 {
+        assert_internal(&stack, &trap(&stack.client()));
+        stack.client().get("/healthz").assert_status(200);
+    }
+    let token = stack.issuer.token(&TokenOptions::default());
+    stack.enroll(&Key::generate(), &evidence::token("gke-oidc", &token)).assert_status(200);
+}
+
+#[test]
+fn a_trap_ends_the_other_requests_of_the_isolate_too() {
+    let stack = faulty("faults-bystander");
+    let role = stack.sts.add_role_session(ACME_ACCOUNT, ACME_ROLE, "i-0abc");
+    let key = Key::generate();
+    let attestation = stack.sts_request(&role, &key).evidence();
+    stack.sts.set_fault(Fault::Hang);
+    let bystander = std::thread::scope(|scope| {
+        let call = scope.spawn(|| stack.enroll(&key, &attestation));
+        // It waits for STS when STS has been asked.
+        while stack.sts.requests().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_internal(&stack, &trap(&stack.client()));
+        call.join().expect("the call does not panic")
+    });
+    assert_internal(&stack, &bystander);
+    stack.sts.clear_faults();
+    stack.enroll(&key, &stack.sts_request(&role, &key).evidence()).assert_status(200);
+}
+
+#[test]
+fn nothing_but_fetch_and_decide_can_be_called() {
+    let stack = faulty("faults-surface");
+    let surface = Client::send(stack.client().request("GET", "/").header("x-fault", "surface")).expect(200).json();
+    let expected = json!({
+        "exports": ["Policy", "Revocation", "Tenant", "default"],
+        "default": ["fetch"],
+        "Tenant": ["alarm", "constructor", "decide"],
+        "Policy": ["constructor", "decide"],
+        "Revocation": ["constructor", "decide"],
+    });
+    assert_eq!(surface, expected);
+}

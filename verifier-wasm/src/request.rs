@@ -1,0 +1,150 @@
+//! A request as the platform gives it. Bound by hand: few things are asked of it, each of them once.
+
+use futures_util::StreamExt as _;
+use js_sys::Uint8Array;
+use wasm_bindgen::{JsCast as _, JsValue};
+use worker::worker_sys::web_sys;
+
+pub use self::binding::Incoming;
+
+mod binding {
+    use wasm_bindgen::prelude::*;
+
+    #[wasm_bindgen]
+    extern "C" {
+        /// `Request`.
+        #[derive(Debug, Clone)]
+        pub type Incoming;
+
+        /// Method.
+        #[wasm_bindgen(method, getter)]
+        pub fn method(this: &Incoming) -> String;
+
+        /// URL.
+        #[wasm_bindgen(method, getter)]
+        pub fn url(this: &Incoming) -> String;
+
+        /// Headers.
+        #[wasm_bindgen(method, getter)]
+        pub fn headers(this: &Incoming) -> Headers;
+
+        /// The whole body.
+        #[wasm_bindgen(method, catch, js_name = arrayBuffer)]
+        pub async fn array_buffer(this: &Incoming) -> Result<JsValue, JsValue>;
+
+        #[derive(Debug, Clone)]
+        pub type Headers;
+
+        #[wasm_bindgen(method, catch)]
+        pub fn get(this: &Headers, name: &str) -> Result<Option<String>, JsValue>;
+    }
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Request {
+    raw: Incoming,
+    headers: binding::Headers,
+    method: String,
+    url: String,
+}
+
+/// Why there is no body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyError {
+    /// More than was allowed.
+    TooLarge,
+    /// The connection broke.
+    Cut,
+}
+
+impl Request {
+    /// What came in.
+    pub fn new(raw: Incoming) -> Self {
+        Self { headers: raw.headers(), method: raw.method(), url: raw.url(), raw }
+    }
+
+    /// The object itself, for what is not HTTP.
+    pub fn raw(&self) -> &JsValue {
+        &self.raw
+    }
+
+    /// Method, as sent.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Path, as sent: nothing is decoded.
+    pub fn path(&self) -> &str {
+        split(&self.url).0
+    }
+
+    /// What follows the `?`.
+    pub fn query(&self) -> &str {
+        split(&self.url).1
+    }
+
+    /// A header; of several with one name all, comma-separated.
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.headers.get(name).ok().flatten()
+    }
+
+    /// The body, at most `max` octets. One that says its length is read in one piece.
+    pub async fn body(&self, max: usize) -> Result<Vec<u8>, BodyError> {
+        let length = self.header("content-length").and_then(|length| length.parse::<u64>().ok());
+        match length {
+            Some(length) if length > max as u64 => Err(BodyError::TooLarge),
+            Some(_) => {
+                let buffer = self.raw.array_buffer().await.map_err(|_| BodyError::Cut)?;
+                let body = Uint8Array::new(&buffer);
+                if body.length() as usize > max { Err(BodyError::TooLarge) } else { Ok(body.to_vec()) }
+            }
+            None => self.stream(max).await,
+        }
+    }
+
+    async fn stream(&self, max: usize) -> Result<Vec<u8>, BodyError> {
+        let raw: web_sys::Request = self.raw.clone().unchecked_into();
+        let Ok(mut stream) = worker::Request::from(raw).stream() else {
+            return Ok(Vec::new());
+        };
+        let mut body = Vec::new();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|_| BodyError::Cut)?;
+            if body.len().saturating_add(chunk.len()) > max {
+                return Err(BodyError::TooLarge);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+/// Path and query of a URL as the platform writes it: `https://host/path?query`, the path never empty.
+fn split(url: &str) -> (&str, &str) {
+    let url = url.split_once('#').map_or(url, |(url, _)| url);
+    let (url, query) = url.split_once('?').unwrap_or((url, ""));
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = after_scheme.find('/').and_then(|start| after_scheme.get(start..));
+    (path.unwrap_or("/"), query)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn path_and_query_are_taken_as_they_are() {
+        for (url, path, query) in [
+            ("https://edge.example.com/", "/", ""),
+            ("https://edge.example.com", "/", ""),
+            ("https://edge.example.com?a", "/", "a"),
+            ("http://127.0.0.1:8787/v1/admin/audit?limit=1&cursor=a/b?c", "/v1/admin/audit", "limit=1&cursor=a/b?c"),
+            ("https://edge.example.com/v1/%65nroll/", "/v1/%65nroll/", ""),
+            ("https://edge.example.com/a?b#c?d", "/a", "b"),
+            ("https://edge.example.com//v1/enroll", "//v1/enroll", ""),
+        ] {
+            assert_eq!(split(url), (path, query), "{url}");
+        }
+    }
+}
