@@ -1,4 +1,5 @@
-// The bundle with faults put in from outside, for tests/tests/e2e/faults.rs: served in the place of index.js, never deployed.
+// The bundle with faults put in from outside, and a look into its storage, for tests/tests/e2e/faults.rs: served in the place of
+// index.js, never deployed.
 //
 // A trap is what a panic or a stack overflow in the wasm module is to JavaScript, a WebAssembly.RuntimeError that has come through its
 // frames. It is made where the module asks the platform for something and expects no error.
@@ -33,8 +34,18 @@ export class Tenant extends bundle.Tenant {
     if (enrolment && tenant === "globex") {
       Object.defineProperty(this, "ctx", { value: trapping(this.ctx) });
     }
-    return super.decide(call);
+    const answer = await super.decide(call);
+    await tell(tenant, this.ctx.storage);
+    return answer;
   }
+}
+
+/** Writes into the log what a tenant's storage holds: its tables, and whether an alarm is set. */
+async function tell(tenant, storage) {
+  const names = storage.sql.exec("SELECT name FROM sqlite_master WHERE type = 'table'").raw().toArray().flat();
+  const tables = names.filter((name) => !name.startsWith("_cf_")).length;
+  const alarm = (await storage.getAlarm()) !== null;
+  console.log(JSON.stringify({ event: "storage", tenant, tables, alarm }));
 }
 
 export const { Policy, Revocation } = bundle;

@@ -1,4 +1,5 @@
-//! Faults inside the verifier, put in from outside (`tests/js/faults.mjs`): nobody hangs, nothing is half written, nothing internal is said.
+//! Faults inside the verifier, put in from outside (`tests/js/faults.mjs`): nobody hangs, nothing is half written, nothing internal is
+//! said. And what calls leave in a tenant's storage.
 
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,37 @@ fn a_trap_ends_the_other_requests_of_the_isolate_too() {
     assert_internal(&stack, &bystander);
     stack.sts.clear_faults();
     stack.enroll(&key, &stack.sts_request(&role, &key).evidence()).assert_status(200);
+}
+
+/// What the storage of `tenant` held after each of its calls: number of tables, and whether an alarm is set.
+fn storage(stack: &Stack, tenant: &str) -> Vec<(u64, bool)> {
+    let lines = stack.log().into_iter().filter(|line| line["event"] == "storage" && line["tenant"] == tenant);
+    lines.map(|line| (line["tables"].as_u64().unwrap(), line["alarm"].as_bool().unwrap())).collect()
+}
+
+#[test]
+fn a_look_at_a_tenant_creates_nothing() {
+    let stack = faulty("faults-untouched");
+    let (key, admin) = (Key::generate(), stack.admin());
+    let body = json!({
+        "attestation": evidence::token("gke-oidc", &stack.gke_token("look")),
+        "spki_sha256": key.spki_sha256(),
+        "consume": false,
+    });
+    assert_eq!(stack.service().post("/v1/verify", &body).expect(200).json()["decision"], "allow");
+    assert!(admin.tokens("acme").items.is_empty());
+    assert!(admin.runners("acme").items.is_empty());
+    admin.0.get("/v1/admin/tenants/acme/runners/0123456789abcdef0123456789abcdef").assert_status(404);
+    assert!(admin.audit("acme").is_empty());
+    let minted = admin.mint("acme");
+    stack.enroll(&key, &evidence::token("bootstrap-token", &minted.token)).assert_status(200);
+    // Logged after what its call left in the storage.
+    let last = admin.0.get("/v1/admin/tenants/acme/audit");
+    stack.logged(last.header("x-request-id").unwrap());
+    let held = storage(&stack, "acme");
+    assert_eq!(held[..5], [(0, false); 5], "{held:?}");
+    assert!(held[5..].iter().all(|(tables, alarm)| *tables > 5 && *alarm), "{held:?}");
+    assert_eq!(held.len(), 8, "{held:?}");
 }
 
 #[test]
