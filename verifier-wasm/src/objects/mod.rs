@@ -13,4 +13,5 @@ pub mod schema;
 pub mod shell;
 pub mod sql;
 pub mod tenant;
+mod tenant_rows;
 pub mod tenant_store;

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 use super::audit::Event;
 use super::runner_id::derive as derive_runner_id;
 use super::serials::{Place, Request, allot, draft, is_past_reattest, record};
-use super::store::{AllottedSerial, Covered, EvidenceRecord, Runner, Store, Token};
+use super::store::{AllottedSerial, Covered, EvidenceRecord, Runner, Standing, Store, Token};
 use super::{
     AdmittedEvidence, Allotment, Appraisal, EnrollCommand, Outcome, Refusal, RevocationReason, Stop, VerifyCommand,
     bans,
@@ -110,6 +110,22 @@ struct Assessed {
     spends: Option<Token>,
     /// Another active runner of the same instance.
     second_key: bool,
+    /// There is no record of the runner, and so no serial of it.
+    is_first: bool,
+}
+
+impl Assessed {
+    /// How many serials of the runner have not ended; not looked up where that is certain or does not matter.
+    fn serials(&self, store: &dyn Store, now: UnixTime) -> Result<u32, super::Fault> {
+        Ok(match &self.plan {
+            Plan::Again(..) => 0,
+            Plan::New(_) if self.is_first => 0,
+            Plan::New(id) => store.count_serials(id, now)?,
+            Plan::Attested(runner) | Plan::Cleared(runner) | Plan::Reissued(runner) => {
+                store.count_serials(&runner.id, now)?
+            }
+        })
+    }
 }
 
 const fn settled_by(principal: &Principal) -> Check {
@@ -121,16 +137,13 @@ const fn settled_by(principal: &Principal) -> Check {
 
 fn assess(store: &dyn Store, command: &EnrollCommand, principal: &Principal, now: UnixTime) -> Result<Assessed, Stop> {
     let id = derive_runner_id(&command.tenant, principal, &command.spki_sha256)?;
-    let mut known = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256)?;
-    if known.is_none() {
-        known = store.runner(&id)?;
-    }
+    let known = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256, &id)?;
     let subject = Subject { command, principal, id, known, now };
     match &command.evidence {
         AdmittedEvidence::Identity { evidence, .. } => assess_identity(store, &subject, evidence),
         AdmittedEvidence::Bootstrap(claim) => assess_bootstrap(store, &subject, claim),
     }
-    .map_err(|stop| stop.about_runner(store, command, principal))
+    .map_err(|stop| stop.about_runner(subject.known.as_ref()))
 }
 
 /// Who enrols.
@@ -152,15 +165,17 @@ impl Subject<'_> {
         })
     }
 
-    /// Ban of the runner, of the instance recorded for it, or of the instance it comes from now (CHECKS I6).
-    fn check_bans(&self, store: &dyn Store) -> Result<(), Stop> {
-        let banned = match &self.known {
-            Some(runner) => {
-                bans::covers(store, &runner.id, &runner.principal)? || bans::covers(store, &runner.id, self.principal)?
-            }
-            None => bans::covers(store, &self.id, self.principal)?,
-        };
-        if banned { Err(Stop::refused(bans::denial().at(Check::M2))) } else { Ok(()) }
+    /// Refused by a ban of the runner, of the instance recorded for it, or of the instance it comes from now (CHECKS I6).
+    fn check_bans(&self, store: &dyn Store) -> Result<Standing, Stop> {
+        let id = self.known.as_ref().map_or(&self.id, |runner| &runner.id);
+        let instance = self.principal.instance();
+        let standing = store.standing(self.principal.mode(), id, &instance, self.now)?;
+        let moved = self.known.as_ref().filter(|runner| runner.principal.instance() != instance);
+        let was_banned = moved.map_or(Ok(false), |runner| bans::covers(store, id, &runner.principal, self.now))?;
+        if standing.banned || was_banned {
+            return Err(Stop::refused(bans::denial().at(Check::M2)));
+        }
+        Ok(standing)
     }
 
     /// The certificate given for this key by the use `used`, while it is live.
@@ -190,7 +205,7 @@ fn assess_identity(store: &dyn Store, subject: &Subject<'_>, evidence: &Evidence
             return Err(reused("This evidence was used before its runner was evicted: new evidence is needed."));
         }
     }
-    subject.check_bans(store)?;
+    let standing = subject.check_bans(store)?;
     if used.is_some() && subject.wants_fresh() {
         return Err(reused("The runner must attest again with evidence that was not used before."));
     }
@@ -203,7 +218,7 @@ fn assess_identity(store: &dyn Store, subject: &Subject<'_>, evidence: &Evidence
         (Some(runner), None) if runner.suspect => Plan::Cleared(runner),
         (Some(runner), None) => Plan::Attested(runner),
     };
-    let second_key = has_second_key(store, subject, &plan)?;
+    let second_key = has_second_key(subject, &plan, standing)?;
     Ok(Assessed {
         plan,
         principal: subject.principal.clone(),
@@ -212,17 +227,14 @@ fn assess_identity(store: &dyn Store, subject: &Subject<'_>, evidence: &Evidence
         used,
         spends: None,
         second_key,
+        is_first: subject.known.is_none(),
     })
 }
 
 /// An active runner of the instance under another key; refused by policy, else audited. A runner that is active itself is no second one.
-fn has_second_key(store: &dyn Store, subject: &Subject<'_>, plan: &Plan) -> Result<bool, Stop> {
-    if matches!(plan, Plan::Again(..)) || plan.runner().is_some_and(|runner| runner.is_active(subject.now)) {
-        return Ok(false);
-    }
-    let own = plan.runner().map_or(subject.id.as_str(), |runner| runner.id.as_str());
-    let (mode, instance) = (subject.principal.mode(), subject.principal.instance());
-    if store.active_in_instance(mode, &instance, own, subject.now)?.is_none() {
+fn has_second_key(subject: &Subject<'_>, plan: &Plan, standing: Standing) -> Result<bool, Stop> {
+    let is_active = plan.runner().is_some_and(|runner| runner.is_active(subject.now));
+    if !standing.other_active || is_active || matches!(plan, Plan::Again(..)) {
         return Ok(false);
     }
     if subject.command.terms.one_key_per_instance {
@@ -260,6 +272,7 @@ fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapC
         used,
         spends: (!same_use).then_some(token),
         second_key: false,
+        is_first: subject.known.is_none(),
     })
 }
 
@@ -297,8 +310,14 @@ fn carry_out(
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Result<AllottedSerial, Stop> {
-    let mut request =
-        Request { spki_sha256: &command.spki_sha256, parent: None, place: Place::Next, terms: &command.terms };
+    let mut request = Request {
+        spki_sha256: &command.spki_sha256,
+        parent: None,
+        place: Place::Next,
+        terms: &command.terms,
+        serials: assessed.serials(store, now)?,
+        owns_key: true,
+    };
     let serial = match &assessed.plan {
         Plan::Again(_, serial) => serial.clone(),
         Plan::New(id) => {
@@ -313,9 +332,9 @@ fn carry_out(
             let mut runner = attested(runner, &assessed.principal, now);
             (runner.suspect, runner.live_until) = (false, UnixTime::from_secs(0));
             request.place = Place::Current;
-            let serial = draft(store, &runner, request, now, entropy)?;
+            let serial = draft(&runner, request, now, entropy)?;
             store.revoke_serials(Covered::Runner(&runner.id), RevocationReason::KeyCompromise, now)?;
-            record(store, &mut runner, serial, Place::Current)?
+            record(store, &mut runner, serial, request)?
         }
         Plan::Reissued(runner) => allot(store, &mut runner.clone(), request, now, entropy)?,
     };
@@ -377,11 +396,10 @@ fn attested(runner: &Runner, principal: &Principal, now: UnixTime) -> Runner {
 
 impl Stop {
     /// Names the runner in the audit log, where there is one.
-    fn about_runner(self, store: &dyn Store, command: &EnrollCommand, principal: &Principal) -> Self {
+    fn about_runner(self, known: Option<&Runner>) -> Self {
         match self {
             Self::Refused(mut refusal) if refusal.runner_id.is_none() => {
-                let known = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256);
-                refusal.runner_id = known.ok().flatten().map(|runner| runner.id);
+                refusal.runner_id = known.map(|runner| runner.id.clone());
                 Self::Refused(refusal)
             }
             other => other,

@@ -6,7 +6,10 @@ use protocol::Mode;
 use protocol::admin::{AuditItem, BanScope};
 
 use super::revocation::Revocation;
-use super::store::{AllottedSerial, Ban, Covered, EvidenceRecord, Horizon, OutboxItem, Runner, Store, Stored, Token};
+use super::store::{
+    AllottedSerial, Ban, Covered, EvidenceRecord, Horizon, OutboxItem, Presented, Runner, Standing, Store, Stored,
+    Token,
+};
 use crate::UnixTime;
 use crate::issuance::RevocationReason;
 
@@ -72,29 +75,29 @@ impl Store for MemoryStore {
         Ok(self.runners.get(id).cloned())
     }
 
-    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str) -> Stored<Option<Runner>> {
-        let mut owners: Vec<&Runner> = self
-            .keys
-            .keys()
-            .filter(|(spki, _)| spki == spki_sha256)
-            .filter_map(|(_, id)| self.runners.get(id))
+    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>> {
+        let indexed = self.keys.keys().filter(|(spki, _)| spki == spki_sha256).map(|(_, id)| id.as_str());
+        let mut owners: Vec<&Runner> = indexed
+            .chain([first])
+            .filter_map(|id| self.runners.get(id))
             .filter(|runner| runner.principal.mode() == mode && runner.principal.identity() == identity)
             .collect();
-        owners.sort_by_key(|runner| runner.evicted);
+        owners.sort_by_key(|runner| (runner.evicted, &runner.id));
         Ok(owners.first().copied().cloned())
     }
 
-    fn active_in_instance(&self, mode: Mode, instance: &str, except: &str, now: UnixTime) -> Stored<Option<String>> {
-        Ok(self
-            .runners
-            .values()
-            .find(|runner| {
-                runner.id != except
-                    && runner.is_active(now)
-                    && runner.principal.mode() == mode
-                    && runner.principal.instance() == instance
-            })
-            .map(|runner| runner.id.clone()))
+    fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing> {
+        let banned = |scope, subject: &str| self.bans.contains_key(&(scope, mode, subject.to_owned()));
+        let is_other = |runner: &Runner| {
+            runner.id != runner_id
+                && runner.is_active(now)
+                && runner.principal.mode() == mode
+                && runner.principal.instance() == instance
+        };
+        Ok(Standing {
+            banned: banned(BanScope::Runner, runner_id) || banned(BanScope::Instance, instance),
+            other_active: self.runners.values().any(is_other),
+        })
     }
 
     fn put_runner(&mut self, runner: &Runner) -> Stored<()> {
@@ -121,6 +124,19 @@ impl Store for MemoryStore {
         let kept = self.keys.entry((spki_sha256.to_owned(), runner_id.to_owned())).or_insert(until);
         *kept = (*kept).max(until);
         Ok(())
+    }
+
+    fn presented(&self, runner_id: &str, serial: &str, now: UnixTime) -> Stored<Option<Presented>> {
+        let Some((serial, runner)) = self.serial(runner_id, serial)?.zip(self.runner(runner_id)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Presented {
+            serial,
+            banned: self.standing(runner.principal.mode(), runner_id, &runner.principal.instance(), now)?.banned,
+            serials: self.count_serials(runner_id, now)?,
+            policy_version: self.meta(super::POLICY_VERSION)?,
+            runner,
+        }))
     }
 
     fn serial(&self, runner_id: &str, serial: &str) -> Stored<Option<AllottedSerial>> {
@@ -195,10 +211,6 @@ impl Store for MemoryStore {
             record.void = true;
         }
         Ok(())
-    }
-
-    fn ban(&self, scope: BanScope, mode: Mode, subject: &str) -> Stored<Option<Ban>> {
-        Ok(self.bans.get(&(scope, mode, subject.to_owned())).cloned())
     }
 
     fn put_ban(&mut self, ban: &Ban) -> Stored<()> {

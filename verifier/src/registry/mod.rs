@@ -24,6 +24,8 @@
 //! | past re-attestation | renewal by `current` or `next` | `must_reattest` | – |
 //! | banned | anything authenticated | `runner_banned` | serials are on the CRL since the ban |
 //! | unbanned, evicted | renewal | `certificate_invalid` | – |
+//! | unbanned | enrolment, fresh evidence | new `next` | active |
+//! | unbanned | enrolment, used evidence | new `next` | active: PROTOCOL names who needs fresh evidence, and who was unbanned is not among them |
 //!
 //! # A bootstrap token (CHECKS B3)
 //!
@@ -60,7 +62,7 @@ pub use enroll::{enroll, verify};
 #[cfg(any(test, feature = "test-support"))]
 pub use memory::MemoryStore;
 pub use purge::{CRL_PERIOD_SECS, purge};
-pub use renew::renew;
+pub use renew::{POLICY_VERSION, renew};
 pub use revocation::Revocation;
 pub use store::{Store, StoreError};
 

@@ -44,7 +44,9 @@ fn unknown() -> Denial {
 
 /// A cursor that is a number.
 pub fn decimal_cursor(cursor: &str) -> Result<u64, Denial> {
-    cursor.parse().map_err(|_| unknown())
+    // Digits only: `parse` would take a sign, too.
+    let number = cursor.bytes().all(|octet| octet.is_ascii_digit()).then(|| cursor.parse().ok());
+    number.flatten().ok_or_else(unknown)
 }
 
 /// A cursor that is an id of `length` base32 characters.

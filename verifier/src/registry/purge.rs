@@ -3,7 +3,7 @@
 //! | what | kept until |
 //! |---|---|
 //! | serial | the end of its certificate |
-//! | key | a day after that; a key of a slot as long as its runner |
+//! | key | 1 to 30 days after that ([`key_kept_secs`](super::serials::key_kept_secs)); the first one and those of the slots as long as the runner |
 //! | use of evidence | as the evidence says (CHECKS K7) |
 //! | token | seven days after its end, so that the audit log still tells expired from unknown |
 //! | runner | 90 days after its last certificate; a bootstrap or evicted runner only as long as certificate or token live |
@@ -62,7 +62,7 @@ fn purge_runners(store: &mut dyn Store, now: UnixTime) -> Result<bool, Fault> {
 }
 
 fn has_ended(store: &dyn Store, runner: &Runner, now: UnixTime) -> Result<bool, Fault> {
-    if bans::covers(store, &runner.id, &runner.principal)? {
+    if bans::covers(store, &runner.id, &runner.principal, now)? {
         return Ok(false);
     }
     if let Principal::Bootstrap { token_id } = &runner.principal {

@@ -2,16 +2,25 @@
 //!
 //! Order: certificate, mapping, ban, state (PROTOCOL, Errors).
 
+use std::borrow::Cow;
+use std::fmt::Display;
+
 use protocol::admin::AuditType;
 use protocol::{Code, Reason};
 
 use super::audit::Event;
 use super::serials::{Place, Request, allot, is_past_reattest};
-use super::store::{AllottedSerial, Runner, Slot, Store};
-use super::{Allotment, Outcome, RenewCommand, Stop, bans};
+use super::store::{AllottedSerial, Presented, Runner, Slot, Store, StoreError};
+use super::{Allotment, Fault, Outcome, RenewCommand, Stop, bans, runner_id};
+use crate::appraisal::Rule;
 use crate::evidence::Principal;
 use crate::ports::Entropy;
 use crate::{Denial, UnixTime};
+
+/// Name of the version of the newest policy that a renewal brought, among the store's values.
+pub const POLICY_VERSION: &str = "policy_version";
+/// Name of the tenant's rules in it: JSON, `null` when it does not have the tenant.
+const POLICY_RULES: &str = "policy_rules";
 
 /// What the audit log says of a renewal that put another key into `next`.
 const NEXT_REPLACED: &str = "next_replaced";
@@ -45,12 +54,6 @@ pub fn renew(
     }
 }
 
-struct Presented {
-    runner: Runner,
-    serial: AllottedSerial,
-    banned: bool,
-}
-
 struct Renewed {
     serial: AllottedSerial,
     /// Whether a pending certificate was retired unused.
@@ -59,23 +62,19 @@ struct Renewed {
 
 /// The serial is known, of this runner and key, in date, and neither evicted nor revoked; where a ban revoked it, the ban is the answer.
 fn authenticate(store: &dyn Store, command: &RenewCommand, now: UnixTime) -> Result<Presented, Stop> {
-    let Some(serial) = store.serial(&command.runner_id, &command.presented_serial)? else {
+    let Some(presented) = store.presented(&command.runner_id, &command.presented_serial, now)? else {
         return Err(certificate_invalid("The serial of the presented certificate is not known."));
     };
-    if serial.spki_sha256 != command.presented_spki_sha256 {
+    if presented.serial.spki_sha256 != command.presented_spki_sha256 {
         return Err(certificate_invalid("The presented certificate was issued for another key."));
     }
-    if serial.not_after <= now {
+    if presented.serial.not_after <= now {
         return Err(certificate_invalid("The presented certificate has ended."));
     }
-    let Some(runner) = store.runner(&command.runner_id)? else {
-        return Err(certificate_invalid("The runner of the presented certificate is not known."));
-    };
-    let banned = bans::covers(store, &runner.id, &runner.principal)?;
-    if !banned && (runner.evicted || serial.revoked) {
+    if !presented.banned && (presented.runner.evicted || presented.serial.revoked) {
         return Err(certificate_invalid("The presented certificate is revoked."));
     }
-    Ok(Presented { runner, serial, banned })
+    Ok(presented)
 }
 
 fn decide(
@@ -85,8 +84,9 @@ fn decide(
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Result<Renewed, Stop> {
-    let Presented { mut runner, serial: presented, banned } = presented;
-    if !is_mapped(command, &runner.principal) {
+    let rules = rules_in_force(store, command, &presented)?;
+    let Presented { mut runner, serial: presented, banned, serials, .. } = presented;
+    if !is_mapped(rules.as_deref(), &runner.principal) {
         let detail = format!("No rule of tenant {} admits {} any longer.", command.tenant, runner.principal.identity());
         return Err(Stop::refused(Denial::new(Code::IdentityNotMapped, detail)));
     }
@@ -120,17 +120,49 @@ fn decide(
         parent: Some(&presented.serial),
         place: Place::Next,
         terms: &command.terms,
+        serials,
+        owns_key: owns_key(store, &runner, command)?,
     };
     Ok(Renewed { serial: allot(store, &mut runner, request, now, entropy)?, replaced })
 }
 
-/// The tenant's rules as they are now, on the identity as recorded (CHECKS I5). A tenant needs no rule for bootstrap tokens.
-fn is_mapped(command: &RenewCommand, principal: &Principal) -> bool {
-    match (&command.rules, principal) {
+/// The tenant's rules in the newest policy that a renewal brought: an isolate that is behind cannot bring a rule back (CHECKS I5).
+fn rules_in_force<'a>(
+    store: &mut dyn Store,
+    command: &'a RenewCommand,
+    presented: &Presented,
+) -> Result<Cow<'a, Option<Vec<Rule>>>, Fault> {
+    let newest = presented.policy_version.as_deref().map_or(Ok(0), str::parse::<u64>).map_err(corrupt)?;
+    if command.policy_version < newest {
+        let rules = store.meta(POLICY_RULES)?.ok_or_else(|| corrupt("a policy version without its rules"))?;
+        return Ok(Cow::Owned(serde_json::from_str(&rules).map_err(corrupt)?));
+    }
+    if command.policy_version > newest {
+        store.put_meta(POLICY_RULES, &serde_json::to_string(&command.rules).map_err(corrupt)?)?;
+        store.put_meta(POLICY_VERSION, &command.policy_version.to_string())?;
+    }
+    Ok(Cow::Borrowed(&command.rules))
+}
+
+fn corrupt(error: impl Display) -> Fault {
+    StoreError::Corrupt(error.to_string()).into()
+}
+
+/// Rules, `None` without the tenant, on the identity as recorded. A tenant needs no rule for bootstrap tokens.
+fn is_mapped(rules: Option<&[Rule]>, principal: &Principal) -> bool {
+    match (rules, principal) {
         (None, _) => false,
         (Some(_), Principal::Bootstrap { .. }) => true,
         (Some(rules), principal) => rules.iter().any(|rule| rule.matches(principal)),
     }
+}
+
+/// Whether the key to be certified becomes the runner's: not when it is another's of the same identity.
+fn owns_key(store: &dyn Store, runner: &Runner, command: &RenewCommand) -> Result<bool, Fault> {
+    let principal = &runner.principal;
+    let first = runner_id::derive(&command.tenant, principal, &command.spki_sha256)?;
+    let owner = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256, &first)?;
+    Ok(owner.is_none_or(|owner| owner.evicted || owner.id == runner.id))
 }
 
 /// A retired serial with a valid proof and another CSR key: one of two holders is a thief (CHECKS I4).

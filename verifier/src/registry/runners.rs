@@ -44,8 +44,8 @@ pub fn ban(
     request: &BanRequest,
     now: UnixTime,
 ) -> Outcome<BanResponse> {
-    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX) {
-        return Ok(Err(Denial::malformed(format!("reason must have at most {REASON_MAX} characters"))));
+    if let Err(denial) = check_ban(request) {
+        return Ok(Err(denial));
     }
     let Some(runner) = visible(store, id)? else { return Ok(Err(unknown())) };
     let mode = runner.principal.mode();
@@ -67,6 +67,14 @@ pub fn ban(
     let warning = warning(store, scope, &runner.principal, now)?;
     let runner = store.runner(id)?.unwrap_or(runner);
     Ok(Ok(BanResponse { runner: item(store, &context.tenant, &runner, now)?, warning }))
+}
+
+/// `malformed_request` where a ban does not have the documented form, whatever it is for.
+pub fn check_ban(request: &BanRequest) -> Result<(), Denial> {
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_MAX) {
+        return Err(Denial::malformed(format!("reason must have at most {REASON_MAX} characters")));
+    }
+    Ok(())
 }
 
 fn revoke_token_of(
@@ -111,7 +119,7 @@ fn warning(store: &dyn Store, scope: BanScope, principal: &Principal, now: UnixT
 /// `POST …/unban`: lifts every ban that covers the runner. What was revoked stays revoked: the runner attests again.
 pub fn unban(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixTime) -> Outcome<RunnerItem> {
     let Some(runner) = store.runner(id)? else { return Ok(Err(unknown())) };
-    if runner.evicted && !bans::covers(store, id, &runner.principal)? {
+    if runner.evicted && !bans::covers(store, id, &runner.principal, now)? {
         return Ok(Err(unknown()));
     }
     let mode = runner.principal.mode();
@@ -164,7 +172,7 @@ fn item(store: &dyn Store, tenant: &str, runner: &Runner, now: UnixTime) -> Resu
 }
 
 fn state(store: &dyn Store, runner: &Runner, now: UnixTime) -> Result<RunnerState, Fault> {
-    Ok(if bans::covers(store, &runner.id, &runner.principal)? {
+    Ok(if bans::covers(store, &runner.id, &runner.principal, now)? {
         RunnerState::Banned
     } else if runner.suspect {
         RunnerState::Suspect

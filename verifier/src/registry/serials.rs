@@ -11,10 +11,29 @@ use crate::{Denial, UnixTime};
 
 /// `notBefore` lies this far back, for clocks that are late.
 const BACKDATE_SECS: i64 = 60;
-/// A key stays in the index this long after its certificate's end; keys of a slot stay as long as their runner.
-pub const KEY_KEPT_SECS: i64 = 86_400;
+/// Longest time that a key stays in the index after its certificate's end: as long as a bootstrap token can live.
+const KEY_KEPT_MAX: i64 = 30 * 86_400;
+/// Shortest.
+const KEY_KEPT_MIN: i64 = 86_400;
+/// In between, by the life of the certificates: a runner that takes a new key at half of each has about 400 in the index.
+const KEY_LIFETIMES: i64 = 200;
 /// Serials of one runner that have not ended: bounds the CRL a single runner can cause.
 pub const SERIALS_PER_RUNNER: u32 = 1_000;
+
+/// How long a key stays in the index after its certificate's end; the first key and those of the slots stay as long as their runner.
+///
+/// The record indexes every key certified for a runner (PROTOCOL, Enroll), and it must stay bounded although runners take new keys for ever.
+/// The keys that a runner is told to attest with do: the one of its present certificate is in a slot, and the first one is known by the id
+/// that was made from it. Any other key comes back only with a machine that was set back to an older state, which is what the time is for.
+/// For a bootstrap token the sentence holds without exception: it is the same token with any key for as long as it can live.
+pub fn key_kept_secs(principal: &Principal, terms: &CertificateTerms) -> i64 {
+    match principal {
+        Principal::Bootstrap { .. } => KEY_KEPT_MAX,
+        Principal::Aws(_) | Principal::Kubernetes(_) => {
+            terms.ttl.saturating_mul(KEY_LIFETIMES).clamp(KEY_KEPT_MIN, KEY_KEPT_MAX)
+        }
+    }
+}
 
 /// Where a new serial goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +55,10 @@ pub struct Request<'a> {
     pub place: Place,
     /// Lifetimes.
     pub terms: &'a CertificateTerms,
+    /// How many serials of the runner have not ended.
+    pub serials: u32,
+    /// Whether the key becomes the runner's: it belongs to the first runner of an identity that was certified for it.
+    pub owns_key: bool,
 }
 
 /// When a full attestation of the runner is due (CHECKS I5).
@@ -60,19 +83,18 @@ pub fn allot(
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Result<AllottedSerial, Stop> {
-    let serial = draft(store, runner, request, now, entropy)?;
-    record(store, runner, serial, request.place)
+    let serial = draft(runner, request, now, entropy)?;
+    record(store, runner, serial, request)
 }
 
 /// The first half of [`allot`]: everything that can be refused, and nothing written.
 pub fn draft(
-    store: &dyn Store,
     runner: &Runner,
     request: Request<'_>,
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Result<AllottedSerial, Stop> {
-    if store.count_serials(&runner.id, now)? >= SERIALS_PER_RUNNER {
+    if request.serials >= SERIALS_PER_RUNNER {
         let denial = Denial::new(Code::RateLimited, "This runner holds too many certificates that have not ended.");
         return Err(Stop::refused(Denial { retry_after: Some(300), ..denial }));
     }
@@ -100,10 +122,10 @@ pub fn record(
     store: &mut dyn Store,
     runner: &mut Runner,
     serial: AllottedSerial,
-    place: Place,
+    request: Request<'_>,
 ) -> Result<AllottedSerial, Stop> {
     let slot = Slot { serial: serial.serial.clone(), spki_sha256: serial.spki_sha256.clone() };
-    match place {
+    match request.place {
         Place::Current => (runner.current, runner.next) = (Some(slot), None),
         Place::Next => runner.next = Some(slot),
     }
@@ -113,15 +135,9 @@ pub fn record(
     runner.ends_at = runner.ends_at.max(serial.not_after);
     store.add_serial(&serial)?;
     store.put_runner(runner)?;
-    index_key(store, runner, &serial.spki_sha256, serial.not_after)?;
-    Ok(serial)
-}
-
-/// A key belongs to the first runner of an identity that was certified for it.
-fn index_key(store: &mut dyn Store, runner: &Runner, spki_sha256: &str, not_after: UnixTime) -> Result<(), Stop> {
-    let owner = store.runner_by_key(runner.principal.mode(), &runner.principal.identity(), spki_sha256)?;
-    if owner.is_none_or(|owner| owner.evicted || owner.id == runner.id) {
-        store.put_key(&runner.id, spki_sha256, not_after.plus(KEY_KEPT_SECS))?;
+    if request.owns_key {
+        let until = serial.not_after.plus(key_kept_secs(&runner.principal, request.terms));
+        store.put_key(&runner.id, &serial.spki_sha256, until)?;
     }
-    Ok(())
+    Ok(serial)
 }

@@ -174,6 +174,30 @@ pub struct Ban {
     pub since: UnixTime,
 }
 
+/// What bans and other runners mean for a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// A ban covers the runner or the instance.
+    pub banned: bool,
+    /// Another runner of the instance is active. Bans of single runners need no look: their `live_until` is over.
+    pub other_active: bool,
+}
+
+/// The certificate that a renewal presents, with all that the record says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Presented {
+    /// Its serial.
+    pub serial: AllottedSerial,
+    /// Its runner.
+    pub runner: Runner,
+    /// A ban covers the runner or its instance.
+    pub banned: bool,
+    /// How many of the runner's serials have not ended.
+    pub serials: u32,
+    /// [`Store::meta`] of [`super::POLICY_VERSION`].
+    pub policy_version: Option<String>,
+}
+
 /// Whose serials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covered<'a> {
@@ -222,10 +246,11 @@ pub trait Store {
 
     /// A runner by id, evicted ones too.
     fn runner(&self, id: &str) -> Stored<Option<Runner>>;
-    /// The runner with this identity that was certified for this key; one that is not evicted before one that is.
-    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str) -> Stored<Option<Runner>>;
-    /// Some active runner of the instance other than `except`. Bans of single runners need no look: their `live_until` is over.
-    fn active_in_instance(&self, mode: Mode, instance: &str, except: &str, now: UnixTime) -> Stored<Option<String>>;
+    /// The runner with this identity that was certified for this key, or whose id `first` was made from it; one that is not evicted before
+    /// one that is.
+    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>>;
+    /// How a runner stands, recorded or not yet.
+    fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing>;
     /// Adds or replaces a runner.
     fn put_runner(&mut self, runner: &Runner) -> Stored<()>;
     /// Removes a runner's record; its keys and serials end by themselves.
@@ -238,6 +263,8 @@ pub trait Store {
     /// Indexes a key of a runner, to be kept at least until `until`.
     fn put_key(&mut self, runner_id: &str, spki_sha256: &str, until: UnixTime) -> Stored<()>;
 
+    /// A serial with its runner, as a renewal presents them.
+    fn presented(&self, runner_id: &str, serial: &str, now: UnixTime) -> Stored<Option<Presented>>;
     /// A serial of a runner.
     fn serial(&self, runner_id: &str, serial: &str) -> Stored<Option<AllottedSerial>>;
     /// Adds a serial.
@@ -259,8 +286,6 @@ pub trait Store {
     /// Voids every use that enrolled the runner.
     fn void_evidence(&mut self, runner_id: &str) -> Stored<()>;
 
-    /// A ban of exactly this subject.
-    fn ban(&self, scope: BanScope, mode: Mode, subject: &str) -> Stored<Option<Ban>>;
     /// Adds or replaces a ban.
     fn put_ban(&mut self, ban: &Ban) -> Stored<()>;
     /// Lifts a ban.

@@ -58,7 +58,8 @@ pub fn mint(
     }))
 }
 
-fn check(request: &MintRequest) -> Result<(i64, u32), Denial> {
+/// Seconds and uses asked for, or `malformed_request`: a matter of form, which comes before anything that a policy or a record says.
+pub fn check(request: &MintRequest) -> Result<(i64, u32), Denial> {
     let ttl = match request.ttl.as_deref() {
         None => TTL_DEFAULT,
         Some(text) => humantime::parse_duration(text)

@@ -11,6 +11,7 @@ super::list_cases![
     a_runner_ban_covers_one_runner,
     aws_roles_are_warned_of,
     after_unban_the_runner_is_expired_until_it_attests,
+    used_evidence_counts_again_after_unban,
     evict_forgets_and_wants_new_evidence,
     evict_does_not_lift_a_ban,
     an_evicted_banned_runner_can_be_unbanned,
@@ -80,6 +81,23 @@ fn after_unban_the_runner_is_expired_until_it_attests(store: &mut dyn Store) {
     world.renew(&renewal(&again, "k4")).unwrap();
     // Once more is no error.
     world.unban(&first.runner_id);
+}
+
+/// PROTOCOL names who needs fresh evidence: suspect, past re-attestation, evicted. Who was unbanned is not among them, and the operator has
+/// said that the runner may attest: evidence that is still valid, with the key that used it, is an attestation.
+fn used_evidence_counts_again_after_unban(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let first = world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap();
+    world.ban(&first.runner_id, None);
+    world.unban(&first.runner_id);
+    assert_eq!(refusal(world.enroll(&enrolment(&pod("u1"), "e1", "k2"))), invalid(Reason::TokenReused));
+    let again = world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap();
+    assert_eq!(again.runner_id, first.runner_id);
+    assert_ne!(again.serial, first.serial);
+    assert_eq!(again.reattest_before, first.reattest_before);
+    assert_eq!(world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap(), again);
+    assert_eq!(refusal(world.renew(&renewal(&first, "k3"))), invalid(Reason::CertificateInvalid));
+    world.renew(&renewal(&again, "k3")).unwrap();
 }
 
 fn evict_forgets_and_wants_new_evidence(store: &mut dyn Store) {

@@ -1,16 +1,18 @@
 //! What ends, and what must not (CHECKS I6; `registry::purge`).
 
 use protocol::admin::AuditType;
-use protocol::admin::{RunnerState, TokenCause};
+use protocol::admin::{MintRequest, RunnerState, TokenCause};
 
-use super::world::{NOW, REATTEST, TTL, World, by_token, enrolment, pod, renewal};
-use crate::registry::{Store, purge};
+use super::world::{Counter, NOW, REATTEST, TTL, World, admin, by_token, enrolment, key, pod, renewal};
+use crate::registry::{Allotment, Store, purge, tokens};
 
 super::list_cases![
     serials_are_kept_until_their_end,
     nothing_live_is_purged,
     a_runner_keeps_its_id_while_it_is_away,
     first_key_and_slots_are_never_forgotten_before_the_runner,
+    keys_are_remembered_beyond_their_certificates,
+    a_token_is_the_same_with_any_key_while_it_lives,
     tokens_are_kept_for_a_week,
     bootstrap_runners_end_with_token_and_certificate,
     bans_and_banned_runners_stay,
@@ -80,6 +82,46 @@ fn first_key_and_slots_are_never_forgotten_before_the_runner(store: &mut dyn Sto
     assert_eq!(last.runner_id, first.runner_id);
     // The id is derived from the first key, so that this can only be the same runner.
     assert_eq!(world.enroll(&enrolment(&pod("u1"), "last", "k1")).unwrap().runner_id, first.runner_id);
+}
+
+/// A runner with three keys, of which only the last two are in a slot.
+fn rotated(world: &mut World<'_>, first: &Allotment) {
+    let second = world.renew(&renewal(first, "k2")).unwrap();
+    let third = world.renew(&renewal(&second, "k3")).unwrap();
+    world.renew(&renewal(&third, "k4")).unwrap();
+}
+
+/// 200 lifetimes, which is 8 days and 8 hours here.
+fn keys_are_remembered_beyond_their_certificates(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let first = world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap();
+    rotated(&mut world, &first);
+    world.pass(TTL + 200 * TTL);
+    sweep(&mut world);
+    let same = world.enroll(&enrolment(&pod("u1"), "e2", "k2")).unwrap();
+    assert_eq!(same.runner_id, first.runner_id);
+    // It takes the key out of the slot again, so that only the index can know it.
+    rotated(&mut world, &same);
+    let next = world.store.runner(&first.runner_id).unwrap().unwrap();
+    assert!(next.last().is_some_and(|slot| slot.spki_sha256 == key("k4")));
+    world.pass(TTL + 200 * TTL + 1);
+    sweep(&mut world);
+    assert_ne!(world.enroll(&enrolment(&pod("u1"), "e3", "k2")).unwrap().runner_id, first.runner_id);
+}
+
+/// PROTOCOL, Serials: while the token lives, with any key certified for the runner that used it.
+fn a_token_is_the_same_with_any_key_while_it_lives(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let request = MintRequest { ttl: Some("30d".to_owned()), ..MintRequest::default() };
+    let token = tokens::mint(world.store, &admin(), &request, world.now, &Counter).unwrap().unwrap();
+    let first = world.enroll(&by_token(&token.token, "k1")).unwrap();
+    rotated(&mut world, &first);
+    world.pass(30 * 86_400 - 1);
+    sweep(&mut world);
+    for key in ["k2", "k1", "k3", "k4"] {
+        assert_eq!(world.enroll(&by_token(&token.token, key)).unwrap().runner_id, first.runner_id, "{key}");
+    }
+    assert_eq!(world.uses(&token), 1);
 }
 
 fn tokens_are_kept_for_a_week(store: &mut dyn Store) {

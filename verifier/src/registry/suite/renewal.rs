@@ -3,7 +3,8 @@
 use protocol::admin::{AuditType, RunnerState};
 use protocol::{Code, Decision, Reason};
 
-use super::world::{NOW, REATTEST, TTL, World, enrolment, invalid, key, pod, refusal, renewal, session};
+use super::world::{NOW, REATTEST, TTL, World, enrolment, invalid, key, pod, refusal, renewal, rule, session};
+use crate::appraisal::Rule;
 use crate::registry::{Allotment, RenewCommand, RevocationReason, Store};
 
 super::list_cases![
@@ -18,6 +19,8 @@ super::list_cases![
     evidence_seen_by_verify_does_not_clear_suspect,
     must_reattest_when_the_time_has_come,
     removed_rules_and_tenants_are_not_mapped,
+    an_isolate_that_is_behind_brings_no_rule_back,
+    a_key_of_another_runner_stays_with_the_first,
     a_certificate_renews_its_own_runner_only,
     unknown_and_ended_serials_are_invalid,
     mapping_comes_before_the_ban,
@@ -184,6 +187,55 @@ fn removed_rules_and_tenants_are_not_mapped(store: &mut dyn Store) {
     let removed = RenewCommand { rules: Some(Vec::new()), ..renewal(&first, "k2") };
     assert_eq!(refusal(world.renew(&removed)), (Code::IdentityNotMapped, None));
     world.renew(&renewal(&first, "k2")).unwrap();
+}
+
+/// CHECKS I5: the newest policy that a renewal brought decides, whichever isolate asks.
+fn an_isolate_that_is_behind_brings_no_rule_back(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let first = start(&mut world);
+    let other = world.enroll(&enrolment(&pod("u2"), "e2", "o1")).unwrap();
+    let at = |policy_version, rules: Option<Vec<Rule>>| {
+        move |presented: &Allotment, key: &str| RenewCommand {
+            policy_version,
+            rules: rules.clone(),
+            ..renewal(presented, key)
+        }
+    };
+    let (old, removed, gone) = (at(7, Some(vec![rule()])), at(8, Some(Vec::new())), at(9, None));
+    let second = world.renew(&old(&first, "k2")).unwrap();
+    assert_eq!(refusal(world.renew(&removed(&second, "k3"))), (Code::IdentityNotMapped, None));
+    // Neither this runner nor another of the tenant, by no isolate that still has the rule; nor is an answer repeated.
+    assert_eq!(refusal(world.renew(&old(&second, "k3"))), (Code::IdentityNotMapped, None));
+    assert_eq!(refusal(world.renew(&old(&first, "k2"))), (Code::IdentityNotMapped, None));
+    assert_eq!(refusal(world.renew(&old(&other, "o2"))), (Code::IdentityNotMapped, None));
+    assert_eq!(refusal(world.renew(&gone(&other, "o2"))), (Code::IdentityNotMapped, None));
+    assert_eq!(refusal(world.renew(&removed(&other, "o2"))), (Code::IdentityNotMapped, None));
+    // Back in the next policy; then the one behind is a policy without the tenant, and does not count either.
+    world.renew(&at(10, Some(vec![rule()]))(&other, "o2")).unwrap();
+    world.renew(&gone(&second, "k3")).unwrap();
+    // A certificate that is not valid tells nothing of a policy.
+    let unknown = RenewCommand { presented_serial: "4".repeat(32), ..at(11, None)(&first, "k9") };
+    assert_eq!(refusal(world.renew(&unknown)), invalid(Reason::CertificateInvalid));
+    world.renew(&at(10, Some(vec![rule()]))(&second, "k4")).unwrap();
+}
+
+fn a_key_of_another_runner_stays_with_the_first(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let first = start(&mut world);
+    let other = world.enroll(&enrolment(&pod("u2"), "e2", "o1")).unwrap();
+    // Its first key, known by the id alone, and one of the index.
+    let renewed = world.renew(&renewal(&first, "k2")).unwrap();
+    let with_first = world.renew(&renewal(&other, "k1")).unwrap();
+    world.renew(&renewal(&with_first, "k2")).unwrap();
+    for (evidence, key) in [("e3", "k1"), ("e4", "k2")] {
+        let again = world.enroll(&enrolment(&pod("u1"), evidence, key)).unwrap();
+        assert_eq!(again.runner_id, renewed.runner_id, "{key}");
+    }
+    // Until the first is forgotten by an operator.
+    world.evict(&first.runner_id);
+    let last = world.renew(&renewal(&with_first, "k2")).unwrap();
+    world.renew(&renewal(&last, "k2")).unwrap();
+    assert_eq!(world.enroll(&enrolment(&pod("u2"), "e5", "k2")).unwrap().runner_id, other.runner_id);
 }
 
 fn a_certificate_renews_its_own_runner_only(store: &mut dyn Store) {
