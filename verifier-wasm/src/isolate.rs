@@ -13,13 +13,10 @@ use crate::config::{Authority, Missing, Secrets};
 use crate::door::Call;
 use crate::objects::client::{self, PolicyRead, StoredPolicy};
 use crate::outside::Outside;
+use crate::platform::clock;
 use crate::platform::webcrypto::SigningKey;
+use crate::refresh::{Attempts, Step};
 use crate::routes::internal;
-
-/// A policy is used this long, seconds, before the object is asked again, so that a new one is in force within 10 s everywhere.
-const FRESH: i64 = 9;
-/// A policy that cannot be refreshed is used this long.
-const STALE: i64 = 60;
 
 /// A policy and its version.
 #[derive(Debug)]
@@ -42,6 +39,7 @@ thread_local! {
     static SECRETS: RefCell<Option<Rc<Secrets>>> = const { RefCell::new(None) };
     static AUTHORITY: RefCell<Option<Rc<Authority>>> = const { RefCell::new(None) };
     static POLICY: RefCell<Option<Cached>> = const { RefCell::new(None) };
+    static ATTEMPTS: RefCell<Attempts> = const { RefCell::new(Attempts::NEW) };
 }
 
 /// Everything an enrolment needs from configuration.
@@ -124,14 +122,15 @@ pub async fn authority(env: &Env) -> Result<Rc<Authority>, Denial> {
     authority_or_missing(env).await.map_err(|missing| missing.denial())
 }
 
-/// The policy in force: at most 10 s old, or up to 60 s when the object does not answer; `None` before the first.
+/// The policy in force, as [`crate::refresh`] says; `None` before the first.
 async fn policy(call: &Call<'_>) -> Result<Option<Rc<PolicyInForce>>, Denial> {
     let cached = POLICY.with_borrow(Clone::clone);
-    let age = cached.as_ref().map(|cached| call.now.since(cached.asked_at));
-    match (cached, age) {
-        (Some(cached), Some(age)) if (0..FRESH).contains(&age) => Ok(Some(cached.policy)),
-        (Some(cached), Some(age)) => match policy_now(call).await {
-            Err(denial) if denial.code.retryable() && age < STALE => Ok(Some(cached.policy)),
+    let asked_at = cached.as_ref().map(|cached| cached.asked_at);
+    let step = ATTEMPTS.with_borrow_mut(|attempts| attempts.step(asked_at, call.now));
+    match (step, cached) {
+        (Step::Use, Some(cached)) => Ok(Some(cached.policy)),
+        (Step::Try, Some(cached)) => match policy_now(call).await {
+            Err(denial) if denial.code.retryable() => Ok(Some(cached.policy)),
             answer => answer,
         },
         _ => policy_now(call).await,
@@ -142,7 +141,12 @@ async fn policy(call: &Call<'_>) -> Result<Option<Rc<PolicyInForce>>, Denial> {
 pub async fn policy_now(call: &Call<'_>) -> Result<Option<Rc<PolicyInForce>>, Denial> {
     let cached = POLICY.with_borrow(Clone::clone);
     let known = cached.as_ref().map(|cached| cached.policy.etag.as_str());
-    let policy = match client::policy(call.env, known).await? {
+    let answer = client::policy(call.env, known).await;
+    ATTEMPTS.with_borrow_mut(|attempts| match answer {
+        Ok(_) => attempts.succeeded(),
+        Err(_) => attempts.failed(clock::now()),
+    });
+    let policy = match answer? {
         PolicyRead::Absent => {
             POLICY.with_borrow_mut(|kept| *kept = None);
             return Ok(None);

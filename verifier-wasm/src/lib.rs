@@ -34,6 +34,7 @@ mod outside;
 pub mod platform;
 mod problem;
 mod rate_limit;
+mod refresh;
 pub mod request;
 mod response;
 mod routes;

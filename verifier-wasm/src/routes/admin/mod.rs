@@ -6,6 +6,7 @@ mod tenants;
 use protocol::Code;
 use verifier::Denial;
 use verifier::registry::PageQuery;
+use verifier::registry::page::Paging;
 
 use crate::access::Actor;
 use crate::door::Call;
@@ -117,7 +118,8 @@ pub async fn dispatch(
     }
 }
 
-/// `?limit=` and `&cursor=`, each once; other names are nobody's business.
+/// `?limit=` and `&cursor=`, each once, judged before the object is asked; other names are nobody's business. Whether the list made the
+/// cursor is the list's to say.
 fn page(request: &Request) -> Result<PageQuery, Denial> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in form_urlencoded::parse(request.query().as_bytes()) {
@@ -130,10 +132,15 @@ fn page(request: &Request) -> Result<PageQuery, Denial> {
             return Err(Denial::malformed(format!("`{name}` is given twice")));
         }
     }
-    let limit = limit
-        .map(|limit| limit.parse::<u32>().map_err(|_| Denial::malformed("`limit` must be a number from 1 to 200")))
-        .transpose()?;
-    Ok(PageQuery { limit, cursor })
+    // Digits only: `parse` would take a sign, too.
+    let number = |text: String| text.bytes().all(|octet| octet.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
+    let limit = match limit {
+        Some(text) => Some(number(text).ok_or_else(|| Denial::malformed("`limit` must be a number from 1 to 200"))?),
+        None => None,
+    };
+    let page = PageQuery { limit, cursor };
+    Paging::new(&page)?;
+    Ok(page)
 }
 
 /// No such thing.

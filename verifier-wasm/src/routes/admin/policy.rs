@@ -49,7 +49,8 @@ fn compile(text: &str) -> Result<Policy, Refusal> {
 }
 
 fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
-    Ok(json(200, current.policy.document())?.with("etag", current.etag.clone()))
+    // An edge that compressed the answer would make the tag a weak one, and `If-Match` would never match it.
+    Ok(json(200, current.policy.document())?.with("etag", current.etag.clone()).with("cache-control", "no-transform"))
 }
 
 /// `GET /v1/admin/audit`: who applied which policy.

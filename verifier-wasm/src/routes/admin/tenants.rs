@@ -3,7 +3,7 @@
 use protocol::Code;
 use protocol::admin::{BanRequest, MintRequest};
 use verifier::Denial;
-use verifier::registry::AdminContext;
+use verifier::registry::{AdminContext, runners, tokens};
 
 use super::{TenantRoute, not_found, page};
 use crate::access::Actor;
@@ -30,8 +30,9 @@ pub async fn dispatch(
     match route {
         TenantRoute::Tokens if request.method() == "POST" => mint(request, call, &context).await,
         TenantRoute::Tokens => {
+            let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::tokens(env, tenant, page(request)?).await?)
+            json(200, &client::tokens(env, tenant, page).await?)
         }
         TenantRoute::Token(id) => {
             known(call, tenant).await?;
@@ -39,8 +40,9 @@ pub async fn dispatch(
             Ok(no_content())
         }
         TenantRoute::Runners => {
+            let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::runners(env, tenant, page(request)?).await?)
+            json(200, &client::runners(env, tenant, page).await?)
         }
         TenantRoute::Runner(id) => {
             known(call, tenant).await?;
@@ -49,6 +51,7 @@ pub async fn dispatch(
         TenantRoute::Ban(id) => {
             let text = json_text(request).await?;
             let ban: BanRequest = parse(&text)?;
+            runners::check_ban(&ban)?;
             known(call, tenant).await?;
             json(200, &client::ban(env, &context, id, ban).await?)
         }
@@ -62,8 +65,9 @@ pub async fn dispatch(
             Ok(no_content())
         }
         TenantRoute::Audit => {
+            let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::audit(env, tenant, page(request)?).await?)
+            json(200, &client::audit(env, tenant, page).await?)
         }
     }
 }
@@ -72,6 +76,7 @@ pub async fn dispatch(
 async fn mint(request: &Request, call: &Call<'_>, context: &AdminContext) -> Result<Response, Refusal> {
     let text = json_text(request).await?;
     let mint: MintRequest = parse(&text)?;
+    tokens::check(&mint)?;
     let policy = isolate::policy_now(call).await?;
     let Some(tenant) = policy.as_ref().and_then(|policy| policy.policy.tenant(&context.tenant)) else {
         return Err(not_found("tenant in the policy").into());
