@@ -6,7 +6,7 @@ use p256::SecretKey;
 use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
 use verifier::UnixTime;
 use verifier::encoding::{b64url, hex, sha256};
-use verifier::issuance::{CaCertificate, IssuingCa, SignedCrl, ca};
+use verifier::issuance::{CaCertificate, IssuingCa, RootCrl, SignedCrl, ca};
 use verifier::ports::Entropy as _;
 use verifier::rust_crypto::{RustCrypto, RustIssuingKey};
 use zeroize::Zeroizing;
@@ -89,10 +89,19 @@ impl CertificateAuthority {
         Ok(Self { certificate: pollster::block_on(made).map_err(failed)?, key })
     }
 
-    /// This root's CRL, good for as long as `issuing`.
-    pub fn crl(&self, issuing: &CaCertificate, now: UnixTime) -> Result<SignedCrl, Failure> {
-        let made = ca::root_crl(&self.certificate, &self.key.key, issuing, Vec::new(), now);
-        pollster::block_on(made).map_err(failed)
+    /// This root's next CRL.
+    pub fn sign_crl(&self, list: &RootCrl, now: UnixTime) -> Result<SignedCrl, Failure> {
+        pollster::block_on(list.sign(&self.certificate, &self.key.key, now)).map_err(failed)
+    }
+
+    /// What this root's last CRL says.
+    pub fn read_crl(&self, pem: &str) -> Result<RootCrl, Failure> {
+        pollster::block_on(RootCrl::read(pem, &self.certificate, &RustCrypto)).map_err(failed)
+    }
+
+    /// Puts an issuing CA below this root on the list.
+    pub fn revoke(&self, list: &mut RootCrl, certificate: &CaCertificate, now: UnixTime) -> Result<(), Failure> {
+        pollster::block_on(list.revoke(certificate, &self.certificate, now, &RustCrypto)).map_err(failed)
     }
 }
 

@@ -105,6 +105,8 @@ pub enum CaCommand {
     Init(CaInit),
     /// Make a new issuing CA below the root of `ca init`. The old one stays listed, so that runners renew from one to the other.
     Rotate(CaRotate),
+    /// Put a former issuing CA on the root's CRL, and take it off the worker's list.
+    Revoke(CaRevoke),
 }
 
 /// `edgectl ca init`.
@@ -121,10 +123,27 @@ pub struct CaInit {
 /// `edgectl ca rotate`.
 #[derive(Debug, Args)]
 pub struct CaRotate {
-    /// Directory that `ca init` made, with the root's key.
+    /// Directory of the present issuing CA, with the root's key in it.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
     /// Directory to make for the new issuing CA and the worker's new secrets.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// The present issuing key was stolen: put its CA on the root's CRL instead of listing it.
+    #[arg(long)]
+    pub revoke_former: bool,
+}
+
+/// `edgectl ca revoke`.
+#[derive(Debug, Args)]
+pub struct CaRevoke {
+    /// Directory of the present issuing CA, with the root's key in it.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// Certificate of the CA to revoke, PEM; the first of the file.
+    #[arg(long, value_name = "FILE")]
+    pub certificate: PathBuf,
+    /// Directory to make for the root's new CRL and the worker's new secrets.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }

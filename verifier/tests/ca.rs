@@ -7,7 +7,7 @@ use pollster::block_on;
 use support::tampered::Open;
 use support::{Authority, Folder, Key, NOW, Repeatable};
 use verifier::issuance::ca::AuthorityError;
-use verifier::issuance::{CaCertificate, CaError, IssuingCa, ca};
+use verifier::issuance::{CaCertificate, CaError, IssuingCa, RootCrl, ca};
 use verifier::rust_crypto::RustCrypto;
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, KeyUsages};
 
@@ -57,6 +57,54 @@ fn an_issuing_ca_ends_with_its_root() {
     for organization in [String::new(), "x".repeat(65)] {
         let root = block_on(ca::root(&organization, &key.public(), &key, NOW, &Repeatable("x")));
         assert_eq!(root.unwrap_err(), AuthorityError::Organization);
+    }
+}
+
+#[test]
+fn each_root_list_carries_on_what_the_one_before_said() {
+    let (authority, stranger) = (Authority::new("lists"), Authority::new("stranger"));
+    let key = Key::new("second");
+    let (public, repeatable) = (key.public(), Repeatable("2"));
+    let second = ca::issuing("Example Inc", &authority.root, &authority.root_key, &public, NOW, &repeatable);
+    let second = block_on(second).unwrap();
+    let read = |pem: &str| block_on(RootCrl::read(pem, &authority.root, &RustCrypto));
+    let sign = |list: &RootCrl, now| block_on(list.sign(&authority.root, &authority.root_key, now)).unwrap();
+    let number = |pem: &str| {
+        let folder = Folder::new();
+        folder.write("list.pem", pem);
+        folder.openssl_ok(&["crl", "-in", "list.pem", "-noout", "-crlnumber"])
+    };
+
+    let mut list = read(&authority.root_crl.pem).unwrap();
+    assert!(!list.lists(&authority.issuing));
+    let mut revoke = |certificate| block_on(list.revoke(certificate, &authority.root, NOW, &RustCrypto));
+    assert!(matches!(revoke(&stranger.issuing), Err(AuthorityError::NotBelow { .. })));
+    assert!(matches!(revoke(&authority.root), Err(AuthorityError::NotBelow { .. })));
+    revoke(&authority.issuing).unwrap();
+    revoke(&authority.issuing).unwrap();
+    // In the same second, and with a clock that went back: numbers grow all the same.
+    let first = sign(&list, NOW);
+    let again = sign(&read(&first.pem).unwrap(), NOW.plus(-86_400));
+    assert_ne!(number(&authority.root_crl.pem), number(&first.pem));
+    assert!(number(&first.pem) < number(&again.pem));
+    let list = read(&again.pem).unwrap();
+    assert!(list.lists(&authority.issuing) && !list.lists(&second));
+
+    let folder = Folder::new();
+    folder.write("root.pem", authority.root.to_pem());
+    folder.write("list.pem", &first.pem);
+    folder.write("first.pem", authority.issuing.to_pem());
+    folder.write("second.pem", second.to_pem());
+    let at = NOW.secs().to_string();
+    let verify =
+        ["verify", "-x509_strict", "-attime", &at, "-CAfile", "root.pem", "-crl_check_all", "-CRLfile", "list.pem"];
+    folder.openssl_ok(&[&verify[..], &["second.pem"]].concat());
+    let refused = folder.openssl(&[&verify[..], &["first.pem"]].concat());
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("certificate revoked"));
+
+    // Nothing else is carried on: another root's list, an altered one, no list at all.
+    for bad in [stranger.root_crl.pem.as_str(), &authority.root.to_pem(), "", &first.pem.replace("MII", "MIH")] {
+        read(bad).unwrap_err();
     }
 }
 

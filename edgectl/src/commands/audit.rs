@@ -36,14 +36,26 @@ async fn follow(
     page: PageArguments,
     output: Output,
 ) -> Result<Outcome, Failure> {
+    // One future from the start: a signal that comes during a call must not be lost.
+    let interrupted = tokio::signal::ctrl_c();
+    tokio::select! {
+        biased;
+        _ = interrupted => Ok(Outcome::Done),
+        ended = follow_on(client, tenant, page, output) => ended,
+    }
+}
+
+async fn follow_on(
+    client: &Client,
+    tenant: Option<&str>,
+    page: PageArguments,
+    output: Output,
+) -> Result<Outcome, Failure> {
     let mut last = None;
     let first = client.audit(tenant, page).await?;
     print(first.items, &mut last, output)?;
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(INTERVAL) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(Outcome::Done),
-        }
+        tokio::time::sleep(INTERVAL).await;
         match later_than(client, tenant, last).await {
             Ok(items) => print(items, &mut last, output)?,
             Err(failure) if failure.exit_status() == crate::failure::UNAVAILABLE => {

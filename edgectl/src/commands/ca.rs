@@ -1,4 +1,4 @@
-//! `edgectl ca init` and `ca rotate`: everything a verifier needs to be configured, as files.
+//! `edgectl ca init`, `ca rotate` and `ca revoke`: everything a verifier needs to be configured, as files.
 //!
 //! The root's key stays with the operator: the worker gets the issuing CA's key only.
 
@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use verifier::UnixTime;
 use verifier::encoding::{hex, sha256};
-use verifier::issuance::CaCertificate;
+use verifier::issuance::{CaCertificate, RootCrl};
 use zeroize::Zeroizing;
 
 use crate::authority::{self, Bearer, CertificateAuthority};
-use crate::cli::{CaCommand, CaInit, CaRotate};
+use crate::cli::{CaCommand, CaInit, CaRevoke, CaRotate};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::private_files::{new_directory, write_private, write_public};
@@ -36,6 +36,7 @@ pub fn run(command: &CaCommand, output: Output) -> Result<Outcome, Failure> {
     match command {
         CaCommand::Init(arguments) => init(arguments, now, output),
         CaCommand::Rotate(arguments) => rotate(arguments, now, output),
+        CaCommand::Revoke(arguments) => revoke(arguments, now, output),
     }
 }
 
@@ -48,12 +49,34 @@ struct Made<'a> {
     directory: &'a Path,
     root: Certificate,
     issuing: Certificate,
-    root_crl_next_update: String,
+    revoked: Vec<Certificate>,
     root_key: Option<&'a str>,
     admin_token: Option<&'a str>,
     service_token: Option<&'a str>,
     worker_vars: &'a str,
     worker_secrets: &'a str,
+}
+
+impl<'a> Made<'a> {
+    /// What comes after `ca init`: the root's key and the tokens are where they were.
+    fn without_keys(
+        directory: &'a Path,
+        root: &CaCertificate,
+        issuing: &CaCertificate,
+        revoked: &[CaCertificate],
+    ) -> Self {
+        Self {
+            directory,
+            root: Certificate::of(root),
+            issuing: Certificate::of(issuing),
+            revoked: revoked.iter().map(Certificate::of).collect(),
+            root_key: None,
+            admin_token: None,
+            service_token: None,
+            worker_vars: WORKER_VARS,
+            worker_secrets: WORKER_SECRETS,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -76,7 +99,7 @@ impl Certificate {
 fn init(arguments: &CaInit, now: UnixTime, output: Output) -> Result<Outcome, Failure> {
     let root = CertificateAuthority::root(&arguments.organization, now)?;
     let issuing = root.issuing(&arguments.organization, now)?;
-    let crl = root.crl(&issuing.certificate, now)?;
+    let crl = root.sign_crl(&RootCrl::default(), now)?;
     let (root_pem, issuing_pem) = (root.certificate.to_pem(), issuing.certificate.to_pem());
     authority::check_secrets(&issuing_pem, &root_pem)?;
     let (admin, service) = (Bearer::generate("rpadmin")?, Bearer::generate("rpservice")?);
@@ -104,7 +127,7 @@ fn init(arguments: &CaInit, now: UnixTime, output: Output) -> Result<Outcome, Fa
         directory: out,
         root: Certificate::of(&root.certificate),
         issuing: Certificate::of(&issuing.certificate),
-        root_crl_next_update: issuing.certificate.not_after().to_rfc3339(),
+        revoked: Vec::new(),
         root_key: Some(ROOT_KEY),
         admin_token: Some(ADMIN_TOKEN),
         service_token: Some(SERVICE_TOKEN),
@@ -114,25 +137,43 @@ fn init(arguments: &CaInit, now: UnixTime, output: Output) -> Result<Outcome, Fa
     output.data(&made, || describe(&made))?;
     output.note(next_steps(out));
     output.note(format!(
-        "\nThen move {} to a safe place offline: it is needed again only for `edgectl ca rotate`,\nbefore {}.",
+        "\nThen move {} to a safe place offline: it is needed again only for `edgectl ca rotate`,\nbefore {}, and for `edgectl ca revoke`.",
         out.join(ROOT_KEY).display(),
         made.issuing.not_after,
     ));
     Ok(Outcome::Done)
 }
 
+/// What a directory of `ca init`, `ca rotate` or `ca revoke` says, with the root's key put into it.
+struct Present {
+    root: CertificateAuthority,
+    root_pem: Zeroizing<String>,
+    /// The CA that signs now, and the former ones.
+    listed: Vec<CaCertificate>,
+    crl: RootCrl,
+}
+
+impl Present {
+    fn read(directory: &Path) -> Result<Self, Failure> {
+        let root_pem = read(directory, ROOT)?;
+        let root = CertificateAuthority::load(read(directory, ROOT_KEY)?, &root_pem)?;
+        let listed = all_certificates(&read(directory, ISSUING)?)?;
+        let crl = root.read_crl(&read(directory, ROOT_CRL)?)?;
+        Ok(Self { root, root_pem, listed, crl })
+    }
+}
+
 fn rotate(arguments: &CaRotate, now: UnixTime, output: Output) -> Result<Outcome, Failure> {
-    let from = &arguments.from;
-    let root_pem = read(from, ROOT)?;
-    let root = CertificateAuthority::load(read(from, ROOT_KEY)?, &root_pem)?;
-    let former_pem = read(from, ISSUING)?;
-    let former = CaCertificate::all_from_pem(&former_pem).map_err(|error| Failure::Authority(error.to_string()))?;
-    let organization = organization(&root.certificate)?;
-    let issuing = root.issuing(&organization, now)?;
-    let crl = root.crl(&issuing.certificate, now)?;
-    let live = former.iter().filter(|certificate| certificate.not_after() > now);
+    let Present { root, root_pem, listed: former, mut crl } = Present::read(&arguments.from)?;
+    let issuing = root.issuing(&organization(&root.certificate)?, now)?;
+    let (revoked, kept) = if arguments.revoke_former { (former, Vec::new()) } else { (Vec::new(), former) };
+    for certificate in &revoked {
+        root.revoke(&mut crl, certificate, now)?;
+    }
+    let live = kept.iter().filter(|certificate| certificate.not_after() > now);
     let listed: String = std::iter::once(&issuing.certificate).chain(live).map(CaCertificate::to_pem).collect();
     authority::check_secrets(&listed, &root_pem)?;
+    let crl = root.sign_crl(&crl, now)?;
 
     let out = &arguments.out;
     new_directory(out)?;
@@ -147,26 +188,51 @@ fn rotate(arguments: &CaRotate, now: UnixTime, output: Output) -> Result<Outcome
         ("CA_ROOT_CRL", Zeroizing::new(crl.pem)),
     ];
     write_worker_secrets(out, &secrets)?;
-
-    let made = Made {
-        directory: out,
-        root: Certificate::of(&root.certificate),
-        issuing: Certificate::of(&issuing.certificate),
-        root_crl_next_update: issuing.certificate.not_after().to_rfc3339(),
-        root_key: None,
-        admin_token: None,
-        service_token: None,
-        worker_vars: WORKER_VARS,
-        worker_secrets: WORKER_SECRETS,
-    };
+    let made = Made::without_keys(out, &root.certificate, &issuing.certificate, &revoked);
     output.data(&made, || describe(&made))?;
-    output.note(next_steps(out));
+    output.note(bulk(out));
     Ok(Outcome::Done)
 }
 
+fn revoke(arguments: &CaRevoke, now: UnixTime, output: Output) -> Result<Outcome, Failure> {
+    let Present { root, root_pem, listed, mut crl } = Present::read(&arguments.from)?;
+    let named = arguments.certificate.display();
+    let revoked = all_certificates(&read_file(&arguments.certificate)?)?.swap_remove(0);
+    let (Some(issuing), true) = (listed.first(), listed.first() != Some(&revoked)) else {
+        return Err(Failure::configuration(
+            format!("{named} is the CA that signs now; nothing was written"),
+            "Make another one in its place: `edgectl ca rotate --revoke-former`.",
+        ));
+    };
+    root.revoke(&mut crl, &revoked, now)?;
+    let kept: String =
+        listed.iter().filter(|certificate| **certificate != revoked).map(CaCertificate::to_pem).collect();
+    authority::check_secrets(&kept, &root_pem)?;
+    let crl = root.sign_crl(&crl, now)?;
+
+    let out = &arguments.out;
+    new_directory(out)?;
+    write_public(out, ROOT, &root_pem)?;
+    write_public(out, ROOT_CRL, &crl.pem)?;
+    write_public(out, ISSUING, &kept)?;
+    let secrets = vec![("CA_CERTIFICATE", Zeroizing::new(kept)), ("CA_ROOT_CRL", Zeroizing::new(crl.pem))];
+    write_worker_secrets(out, &secrets)?;
+    let made = Made::without_keys(out, &root.certificate, issuing, std::slice::from_ref(&revoked));
+    output.data(&made, || describe(&made))?;
+    output.note(bulk(out));
+    Ok(Outcome::Done)
+}
+
+fn all_certificates(pem: &str) -> Result<Vec<CaCertificate>, Failure> {
+    CaCertificate::all_from_pem(pem).map_err(|error| Failure::Authority(error.to_string()))
+}
+
 fn read(directory: &Path, name: &str) -> Result<Zeroizing<String>, Failure> {
-    let path = directory.join(name);
-    fs::read_to_string(&path)
+    read_file(&directory.join(name))
+}
+
+fn read_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    fs::read_to_string(path)
         .map(Zeroizing::new)
         .map_err(|error| Failure::Io { what: format!("read {}", path.display()), error })
 }
@@ -204,24 +270,29 @@ fn json(secrets: &Secrets) -> Result<Zeroizing<String>, Failure> {
 }
 
 fn describe(made: &Made<'_>) -> String {
+    let line = |what: &str, certificate: &Certificate| {
+        let Certificate { subject, not_after, sha256 } = certificate;
+        format!("{what:<12}{subject}\n            until {not_after}, SHA-256 {sha256}\n")
+    };
+    let mut text = line("Root", &made.root) + &line("Issuing CA", &made.issuing);
+    text.extend(made.revoked.iter().map(|certificate| line("Revoked", certificate)));
+    text + &format!("Files       {}\n", made.directory.display())
+}
+
+/// The worker's new secrets at once.
+fn bulk(out: &Path) -> String {
     format!(
-        "Root        {}\n            until {}, SHA-256 {}\nIssuing CA  {}\n            until {}, SHA-256 {}\nFiles       {}\n",
-        made.root.subject,
-        made.root.not_after,
-        made.root.sha256,
-        made.issuing.subject,
-        made.issuing.not_after,
-        made.issuing.sha256,
-        made.directory.display(),
+        "\nGive the worker its secrets, all at once:\n  npx wrangler secret bulk {}",
+        out.join(WORKER_SECRETS).display()
     )
 }
 
 fn next_steps(out: &Path) -> String {
     format!(
-        "\nGive the worker its secrets, all at once:\n  npx wrangler secret bulk {bulk}\nor one by one:\n  npx wrangler secret put CA_PRIVATE_KEY < {one}\nFor local development, {vars} is a .dev.vars file.",
-        bulk = out.join(WORKER_SECRETS).display(),
-        one = out.join(SECRETS_DIRECTORY).join("CA_PRIVATE_KEY").display(),
-        vars = out.join(WORKER_VARS).display(),
+        "{}\nor one by one:\n  npx wrangler secret put CA_PRIVATE_KEY < {}\nFor local development, {} is a .dev.vars file.",
+        bulk(out),
+        out.join(SECRETS_DIRECTORY).join("CA_PRIVATE_KEY").display(),
+        out.join(WORKER_VARS).display(),
     )
 }
 
@@ -284,7 +355,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (old, new) = (directory.path().join("old"), directory.path().join("new"));
         init_in(&old).unwrap();
-        let arguments = CaRotate { from: old.clone(), out: new.clone() };
+        let arguments = CaRotate { from: old.clone(), out: new.clone(), revoke_former: false };
         rotate(&arguments, UnixTime::from_secs(NOW + 86_400), Output::new(Format::Json)).unwrap();
         let listed = CaCertificate::all_from_pem(&secret(&new, "CA_CERTIFICATE")).unwrap();
         assert_eq!(listed.len(), 2);

@@ -1,12 +1,9 @@
-//! Certificate authorities made here: a root, an issuing CA below it, the root's CRL; and a new issuing CA below a root that exists.
-//!
-//! The root's CRL exists because clients that check the whole chain need one for every CA in it (CHECKS I7). It is signed anew whenever an issuing CA
-//! is made, and lasts as long as that one, so that it never runs out first.
+//! Certificate authorities made here: a root, an issuing CA below it; and a new issuing CA below a root that exists.
 //!
 //! Names carry the beginning of the key identifier: two generations of a CA must never share a name, or a client would hold the CRL of one
 //! against the signature of the other.
 //!
-//! Out of scope: making and keeping private keys.
+//! Out of scope: making and keeping private keys; the root's CRL ([`super::root_crl`]).
 
 use der::oid::db::rfc4519;
 use thiserror::Error;
@@ -16,7 +13,6 @@ use x509_cert::name::Name;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use super::builder::{Draft, SigningError, authority_key_identifier, name, subject_key_identifier};
-use super::crl::{CrlDraft, CrlEntry, SignedCrl};
 use super::issuing_ca::{CaCertificate, CaError};
 use super::serial::Serial;
 use super::spki::p256_spki;
@@ -47,6 +43,20 @@ pub enum AuthorityError {
     /// The root has ended, or does not exist yet.
     #[error("{0} is not valid now")]
     RootNotValid(String),
+    /// Only CAs that the root signed are on its list.
+    #[error("{certificate} was not issued by {root}")]
+    NotBelow {
+        /// The CA in question.
+        certificate: String,
+        /// The root.
+        root: String,
+    },
+    /// Not 16 octets.
+    #[error("the serial number of {0} is not one that was made here")]
+    Serial(String),
+    /// Not a list of this root.
+    #[error("the root's CRL is not one that this root signed and this program made")]
+    RootCrl,
     /// Encoding or signing.
     #[error(transparent)]
     Signing(#[from] SigningError),
@@ -115,19 +125,6 @@ pub async fn issuing(
         issuer_key: issuer.subject_public_key_info().clone(),
     };
     Ok(CaCertificate::from_der(draft.sign(root_key).await?)?)
-}
-
-/// The root's CRL, from now until `issuing` ends. `number` must grow with each one: the present Unix time does.
-pub async fn root_crl(
-    root: &CaCertificate,
-    root_key: &impl IssuingKey,
-    issuing: &CaCertificate,
-    entries: Vec<CrlEntry>,
-    now: UnixTime,
-) -> Result<SignedCrl, AuthorityError> {
-    let number = u64::try_from(now.secs()).unwrap_or_default();
-    let draft = CrlDraft { number, this_update: now, next_update: issuing.not_after(), entries };
-    Ok(draft.sign(root, root_key).await?)
 }
 
 /// O = organization, CN = kind and the first 8 hex digits of the key identifier.

@@ -26,6 +26,8 @@ pub const LIFETIME: i64 = 24 * 60 * 60;
 pub enum RevocationReason {
     /// Two holders of one serial: one of them is a thief.
     KeyCompromise,
+    /// The key of an issuing CA was stolen: on the root's list only.
+    CaCompromise,
     /// A full attestation replaced it.
     Superseded,
     /// The runner was evicted.
@@ -39,6 +41,7 @@ impl RevocationReason {
     pub const fn code(self) -> u8 {
         match self {
             Self::KeyCompromise => 1,
+            Self::CaCompromise => 2,
             Self::Superseded => 4,
             Self::CessationOfOperation => 5,
             Self::PrivilegeWithdrawn => 9,
@@ -49,6 +52,7 @@ impl RevocationReason {
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::KeyCompromise),
+            2 => Some(Self::CaCompromise),
             4 => Some(Self::Superseded),
             5 => Some(Self::CessationOfOperation),
             9 => Some(Self::PrivilegeWithdrawn),
@@ -59,6 +63,7 @@ impl RevocationReason {
     const fn x509(self) -> CrlReason {
         match self {
             Self::KeyCompromise => CrlReason::KeyCompromise,
+            Self::CaCompromise => CrlReason::CaCompromise,
             Self::Superseded => CrlReason::Superseded,
             Self::CessationOfOperation => CrlReason::CessationOfOperation,
             Self::PrivilegeWithdrawn => CrlReason::PrivilegeWithdrawn,

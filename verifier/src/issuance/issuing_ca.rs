@@ -149,7 +149,7 @@ impl CaCertificate {
     }
 
     /// Whether `self` names `issuer` as its issuer, by name and, where it says so, by key (RFC 5280 sections 4.1.2.4, 4.2.1.1).
-    fn names_issuer(&self, issuer: &Self) -> bool {
+    pub(super) fn names_issuer(&self, issuer: &Self) -> bool {
         self.certificate.tbs_certificate().issuer() == issuer.certificate.tbs_certificate().subject()
             && self.authority_key_identifier.as_ref().is_none_or(|identifier| *identifier == issuer.key_identifier)
     }

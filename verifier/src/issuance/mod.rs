@@ -12,6 +12,7 @@ pub mod csr;
 mod issuing_ca;
 pub(crate) mod pem;
 pub mod profile;
+pub mod root_crl;
 pub mod serial;
 pub(crate) mod signed;
 pub mod spki;
@@ -21,6 +22,7 @@ pub use crl::{CrlDraft, CrlEntry, RevocationReason, SignedCrl};
 pub use csr::{UnverifiedCsr, VerifiedCsr};
 pub use issuing_ca::{CaCertificate, CaError, IssuingCa};
 pub use profile::{IssuedCertificate, issue, spiffe_id};
+pub use root_crl::RootCrl;
 pub use serial::Serial;
 
 /// DER inside a PKCS#8 PEM (`PRIVATE KEY`), or `None`. Whoever holds it wipes it.

@@ -12,7 +12,7 @@ use p256::ecdsa::signature::Signer;
 use pollster::block_on;
 use sha2::{Digest, Sha256};
 use verifier::UnixTime;
-use verifier::issuance::{CaCertificate, IssuingCa, SignedCrl, VerifiedCsr, ca};
+use verifier::issuance::{CaCertificate, IssuingCa, RootCrl, SignedCrl, VerifiedCsr, ca};
 use verifier::keys::PublicKey;
 use verifier::ports::{BackendError, Entropy, IssuingKey};
 use verifier::registry::Allotment;
@@ -83,7 +83,7 @@ impl Authority {
                 ca::issuing("Example Inc", &root, &root_key, &issuing_key.public(), now, &Repeatable("issuing"))
                     .await
                     .unwrap();
-            let root_crl = ca::root_crl(&root, &root_key, &issuing, Vec::new(), now).await.unwrap();
+            let root_crl = RootCrl::default().sign(&root, &root_key, now).await.unwrap();
             let ca = IssuingCa::from_pem(&issuing.to_pem(), &root.to_pem()).unwrap();
             Self { root_key, root, issuing_key, issuing, root_crl, ca }
         })
