@@ -214,6 +214,11 @@ impl Stack {
         programs::edgectl(self, arguments)
     }
 
+    /// Starts `edgectl … --output json` with both tokens.
+    pub fn start_edgectl(&self, arguments: &[&str]) -> ChildProcess {
+        programs::start_edgectl(self, arguments)
+    }
+
     /// Ends the verifier as an operator would (SIGTERM).
     pub fn stop(&mut self) {
         self.verifier.terminate().expect("the verifier can be ended");

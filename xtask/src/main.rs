@@ -53,7 +53,11 @@ enum Command {
     /// Run every check and test: format, lints, native, wasm, end to end in workerd, deploy dry run
     ///
     /// Ends with one line, `N passed, N failed`; exit status 1 when anything failed.
-    Test,
+    Test {
+        /// Load and crash tests at their full figures: 1,500 clients at once, 2,000 enrolments and ten kills
+        #[arg(long)]
+        full: bool,
+    },
     /// Enroll the real runner by every mode in workerd, renew, and show one refusal of each kind
     ///
     /// Exit status 0 only when all of it held.
@@ -79,7 +83,7 @@ fn main() -> ExitCode {
         Command::Build { unoptimised } => tools::prepare(tools::Need::Build)
             .and_then(|tools| bundle::build(&tools, bundle::Profile::new(unoptimised)))
             .map(|_| true),
-        Command::Test => suites::run(),
+        Command::Test { full } => suites::run(full),
         Command::Demo(args) => demo::run(&args),
         Command::Dev(args) => dev::run(&args),
         Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),

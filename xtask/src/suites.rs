@@ -42,8 +42,8 @@ impl Count {
     }
 }
 
-/// Runs everything. True when something ran and nothing failed.
-pub fn run() -> Result<bool> {
+/// Runs everything, load and crash tests at their full figures if asked. True when something ran and nothing failed.
+pub fn run(full: bool) -> Result<bool> {
     let started = Instant::now();
     tools::openssl()?;
     let tools = tools::prepare(Need::Test)?;
@@ -57,6 +57,9 @@ pub fn run() -> Result<bool> {
             let mut native = process::cargo();
             tools.provide(&mut native);
             provide_workerd(&mut native, &tools, &dir);
+            if full {
+                native.env("ROOTPILOT_FULL_LOAD", "1");
+            }
             native.args(["test", "--workspace", "--no-fail-fast"]);
             total.add(suite("Native and end to end in workerd", &mut native)?);
             total.add(nginx(&tools, &dir)?);

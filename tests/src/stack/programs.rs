@@ -123,8 +123,18 @@ impl Host {
     }
 }
 
-/// `edgectl … --output json` with both tokens of `stack`.
+/// Runs `edgectl …` to its end.
 pub(super) fn edgectl(stack: &Stack, arguments: &[&str]) -> Ended {
+    Ended::of(&mut edgectl_command(stack, arguments))
+}
+
+/// Starts `edgectl …`.
+pub(super) fn start_edgectl(stack: &Stack, arguments: &[&str]) -> ChildProcess {
+    ChildProcess::spawn(&mut edgectl_command(stack, arguments)).expect("edgectl starts")
+}
+
+/// `edgectl … --output json` with both tokens of `stack`.
+fn edgectl_command(stack: &Stack, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary("edgectl"));
     command
         .args(arguments)
@@ -133,7 +143,7 @@ pub(super) fn edgectl(stack: &Stack, arguments: &[&str]) -> Ended {
         .env("EDGECTL_URL", stack.url())
         .env("EDGECTL_TOKEN", stack.admin_token())
         .env("EDGECTL_SERVICE_TOKEN", stack.service_token());
-    Ended::of(&mut command)
+    command
 }
 
 /// `edgectl ca init` into `folder`.

@@ -105,6 +105,38 @@ fn bearers_come_before_everything_the_body_says() {
     }
 }
 
+/// What is wrong with the call itself is said before what the policy or a record says of it.
+#[test]
+fn bad_fields_of_admin_calls_come_before_tenants_and_policy() {
+    let stack = STACK.lock();
+    let admin = stack.admin().0;
+    let of = |tenant: &str, rest: &str| format!("/v1/admin/tenants/{tenant}/{rest}");
+    // initech may not have bootstrap tokens, and no policy ever named nobody.
+    for (tenant, good, code) in [("acme", 201, ""), ("initech", 403, "forbidden"), ("nobody", 404, "not_found")] {
+        for bad in [
+            json!({"ttl": "31d"}),
+            json!({"ttl": "soon"}),
+            json!({"max_uses": 0}),
+            json!({"description": "x".repeat(257)}),
+        ] {
+            assert_refusal(&admin.post(&of(tenant, "tokens"), &bad), 400, "malformed_request", "");
+        }
+        let answer = admin.post(&of(tenant, "tokens"), &json!({}));
+        assert_eq!(answer.status, good);
+        if !code.is_empty() {
+            assert_refusal(&answer, good, code, "");
+        }
+    }
+    for tenant in ["acme", "nobody"] {
+        let ban = of(tenant, &format!("runners/{}/ban", "a".repeat(26)));
+        assert_refusal(&admin.post(&ban, &json!({"reason": "x".repeat(513)})), 400, "malformed_request", "");
+        assert_refusal(&admin.post(&ban, &json!({"reason": "x"})), 404, "not_found", "");
+        for list in ["tokens", "runners", "audit"] {
+            assert_refusal(&admin.get(&of(tenant, &format!("{list}?limit=0"))), 400, "malformed_request", "");
+        }
+    }
+}
+
 #[test]
 fn media_type_then_size_then_form_then_csr_then_evidence() {
     let stack = STACK.lock();
