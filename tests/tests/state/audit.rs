@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{Held, Shared, all_at_once, enroll_pod, pod};
 
 /// For `edgectl`, which looks every two seconds, on a machine that is busy.
-const FOLLOWED: Duration = Duration::from_secs(60);
+const FOLLOWED: Duration = Duration::from_mins(1);
 
 static STACK: Shared = Shared::new("state-audit");
 

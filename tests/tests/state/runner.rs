@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::storage;
-use crate::support::{Shared, assert_on_crl, state};
+use crate::support::{Shared, state};
 use crate::swallow::Relay;
 
 static STACK: Shared = Shared::new("state-runner");
@@ -223,7 +223,7 @@ fn banned_it_keeps_what_it_has_and_says_why() {
     runner.hurry();
     runner.says("runner_banned", known);
     assert_eq!(runner.serial(), enrolled);
-    assert_on_crl(&stack, &[enrolled.clone()]);
+    stack.admin().assert_on_crl(std::slice::from_ref(&enrolled));
     assert!(runner.process.terminate().unwrap().success());
 
     // After unban it attests: what was revoked stays so.
@@ -254,6 +254,6 @@ fn evicted_it_comes_back_with_new_evidence() {
     let back = runner.other_than(&enrolled);
     let now = stack.admin().runner("acme", &text(&back, "runner_id"));
     assert_eq!((now.serial, json!(now.state)), (text(&back, "serial"), json!("active")));
-    assert_on_crl(&stack, &[enrolled]);
+    stack.admin().assert_on_crl(&[enrolled]);
     assert!(runner.process.terminate().unwrap().success());
 }
