@@ -152,11 +152,20 @@ fn actions_of_the_operator() {
 #[test]
 fn policies_are_in_the_log_of_the_deployment() {
     let stack = STACK.lock();
-    let applied = stack.admin().apply(&stack.policy());
-    let id = applied.header("x-request-id").unwrap();
-    let event = json!(stack.admin().policy_audit().into_iter().find(|event| event.request_id == id).expect("an event"));
-    assert_eq!((&event["type"], &event["outcome"]), (&json!("policy_apply"), &json!("allow")));
-    assert_eq!(event["actor"], actor(&stack));
+    let outcome_of = |answer: &Answer| {
+        let id = answer.header("x-request-id").unwrap();
+        let mut events = stack.admin().policy_audit().into_iter().filter(|event| event.request_id == id);
+        let event = json!(events.next().expect("an event"));
+        assert!(events.next().is_none(), "one event");
+        assert_eq!((&event["type"], &event["actor"]), (&json!("policy_apply"), &json!(actor(&stack))));
+        (event["outcome"].clone(), event["code"].clone())
+    };
+    assert_eq!(outcome_of(&stack.admin().apply(&stack.policy())), (json!("allow"), Value::Null));
+    let mut broken = stack.policy();
+    broken["tenants"][0]["id"] = json!("No such id");
+    let refused = stack.admin().try_apply(&broken);
+    refused.assert_problem(422, "policy_invalid", "");
+    assert_eq!(outcome_of(&refused), (json!("deny"), json!("policy_invalid")));
     assert!(stack.admin().audit("acme").iter().all(|event| json!(event)["type"] != "policy_apply"));
 }
 

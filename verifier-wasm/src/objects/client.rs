@@ -13,7 +13,7 @@ use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, Page
 use worker::{Delay, Env};
 
 use super::policy::Call as PolicyCall;
-pub use super::policy::{PolicyRead, PolicyWrite, StoredPolicy};
+pub use super::policy::{Applicant, PolicyRead, PolicyWrite, StoredPolicy};
 use super::revocation::Call as RevocationCall;
 pub use super::revocation::RevocationList;
 use super::shell::Answer;
@@ -46,6 +46,11 @@ pub async fn policy(env: &Env, known: Option<&str>) -> Result<PolicyRead, Denial
 /// Stores a validated document.
 pub async fn put_policy(env: &Env, write: PolicyWrite) -> Result<StoredPolicy, Denial> {
     call(env, "POLICY", THE_ONE, &PolicyCall::Write(write)).await
+}
+
+/// Notes that a document was refused as invalid.
+pub async fn note_invalid_policy(env: &Env, applicant: Applicant) -> Result<(), Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::Invalid(applicant)).await
 }
 
 /// Who applied which policy.

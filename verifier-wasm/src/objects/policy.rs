@@ -23,6 +23,8 @@ pub enum Call {
     Read(Option<String>),
     /// A new document.
     Write(PolicyWrite),
+    /// A document that was not valid and goes no further.
+    Invalid(Applicant),
     /// Whether any policy ever named the tenant.
     TenantKnown(String),
     /// Who applied what.
@@ -38,6 +40,13 @@ pub struct PolicyWrite {
     pub tenants: Vec<String>,
     /// `If-Match`, as sent.
     pub if_match: Option<String>,
+    /// Who applies it.
+    pub applicant: Applicant,
+}
+
+/// Who applies a policy, for the audit log.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Applicant {
     /// First 8 hex digits of the admin token's hash.
     pub actor: String,
     /// `x-request-id`.
@@ -74,6 +83,7 @@ pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault>
     match &call {
         Call::Read(etag) => encode(Answer::Ok(read(sql, etag.as_deref())?)),
         Call::Write(write) => encode(store(sql, write, now)?),
+        Call::Invalid(applicant) => encode(Answer::Ok(record(sql, applicant, Some(Code::PolicyInvalid), now)?)),
         Call::TenantKnown(tenant) => encode(Answer::Ok(knows(sql, tenant)?)),
         Call::Audit(query) => encode(audit(sql, query)?),
     }
@@ -96,7 +106,7 @@ fn read(sql: &dyn Sql, known: Option<&str>) -> Result<PolicyRead, Fault> {
 fn store(sql: &dyn Sql, write: &PolicyWrite, now: UnixTime) -> Result<Result<StoredPolicy, Denial>, Fault> {
     let current = current(sql)?;
     if let Err(denial) = precondition(write.if_match.as_deref(), current.as_ref()) {
-        record(sql, write, Some(denial.code), now)?;
+        record(sql, &write.applicant, Some(denial.code), now)?;
         return Ok(Err(denial));
     }
     let version = current.map_or(1, |stored| stored.version.saturating_add(1));
@@ -109,7 +119,7 @@ fn store(sql: &dyn Sql, write: &PolicyWrite, now: UnixTime) -> Result<Result<Sto
     for tenant in &write.tenants {
         sql.query("INSERT OR IGNORE INTO tenants (id) VALUES (?)", &[tenant.into()])?;
     }
-    record(sql, write, None, now)?;
+    record(sql, &write.applicant, None, now)?;
     Ok(Ok(stored))
 }
 
@@ -135,7 +145,7 @@ fn precondition(if_match: Option<&str>, current: Option<&StoredPolicy>) -> Resul
     }
 }
 
-fn record(sql: &dyn Sql, write: &PolicyWrite, code: Option<Code>, now: UnixTime) -> Result<(), Fault> {
+fn record(sql: &dyn Sql, applicant: &Applicant, code: Option<Code>, now: UnixTime) -> Result<(), Fault> {
     let event = AuditItem {
         id: 0,
         time: now.to_rfc3339(),
@@ -147,8 +157,8 @@ fn record(sql: &dyn Sql, write: &PolicyWrite, code: Option<Code>, now: UnixTime)
         mode: None,
         identity: None,
         runner_id: None,
-        actor: Some(write.actor.clone()),
-        request_id: write.request_id.clone(),
+        actor: Some(applicant.actor.clone()),
+        request_id: applicant.request_id.clone(),
     };
     let event = serde_json::to_string(&event)?;
     sql.query("INSERT INTO audit (event) VALUES (?)", &[(&event).into()])?;
@@ -199,8 +209,7 @@ mod tests {
             document: document.to_owned(),
             tenants: tenants.iter().map(|tenant| (*tenant).to_owned()).collect(),
             if_match: if_match.map(str::to_owned),
-            actor: "0a1b2c3d".to_owned(),
-            request_id: "r".to_owned(),
+            applicant: Applicant { actor: "0a1b2c3d".to_owned(), request_id: "r".to_owned() },
         }
     }
 
@@ -248,7 +257,7 @@ mod tests {
         let rest = audit(&sql, &PageQuery { limit: None, cursor: page.next }).unwrap().unwrap();
         assert_eq!((rest.items.len(), rest.items[0].outcome, rest.next), (1, Decision::Allow, None));
         for _ in 0..AUDIT_ROWS {
-            record(&sql, &write("", &[], None), None, NOW).unwrap();
+            record(&sql, &write("", &[], None).applicant, None, NOW).unwrap();
         }
         let rows = sql.query("SELECT COUNT(*) FROM audit", &[]).unwrap().remove(0).integer().unwrap();
         assert_eq!(rows, AUDIT_ROWS);

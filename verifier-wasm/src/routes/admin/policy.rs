@@ -9,7 +9,7 @@ use crate::access::Actor;
 use crate::body::json_text;
 use crate::door::Call;
 use crate::isolate;
-use crate::objects::client::{self, PolicyWrite};
+use crate::objects::client::{self, Applicant, PolicyWrite};
 use crate::problem::Refusal;
 use crate::request::Request;
 use crate::response::Response;
@@ -23,29 +23,24 @@ pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
     answer(&current)
 }
 
-/// `PUT /v1/admin/policy`: validated whole, then compared and set; a broken policy never replaces a good one.
+/// `PUT /v1/admin/policy`: validated whole, then compared and set; a broken policy never replaces a good one. Either is in the audit log.
 pub async fn put(request: &Request, call: &Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
     let text = json_text(request).await?;
     let if_match = request.header("if-match");
-    let policy = compile(&text)?;
-    let document = serde_json::to_string(policy.document()).map_err(|error| internal(&error))?;
-    let write = PolicyWrite {
-        document,
-        tenants: policy.tenants().map(str::to_owned).collect(),
-        if_match,
-        actor: actor.id().to_owned(),
-        request_id: call.request_id.clone(),
+    let document: PolicyDocument = parse(&text)?;
+    let applicant = Applicant { actor: actor.id().to_owned(), request_id: call.request_id.clone() };
+    let policy = match Policy::compile(document) {
+        Ok(policy) => policy,
+        Err(errors) => {
+            client::note_invalid_policy(call.env, applicant).await?;
+            let detail = format!("the policy has {} problem(s); nothing was changed", errors.len());
+            return Err(Refusal { errors: Some(errors), ..Denial::new(Code::PolicyInvalid, detail).into() });
+        }
     };
+    let document = serde_json::to_string(policy.document()).map_err(|error| internal(&error))?;
+    let write = PolicyWrite { document, tenants: policy.tenants().map(str::to_owned).collect(), if_match, applicant };
     let stored = client::put_policy(call.env, write).await?;
     answer(&isolate::adopt(policy, stored, call.now))
-}
-
-fn compile(text: &str) -> Result<Policy, Refusal> {
-    let document: PolicyDocument = parse(text)?;
-    Policy::compile(document).map_err(|errors| {
-        let detail = format!("the policy has {} problem(s); nothing was changed", errors.len());
-        Refusal { errors: Some(errors), ..Denial::new(Code::PolicyInvalid, detail).into() }
-    })
 }
 
 fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
