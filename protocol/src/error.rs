@@ -8,8 +8,8 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 macro_rules! text_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$vmeta:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-        pub enum $name { $($(#[$vmeta])* #[serde(rename = $text)] $variant,)+ }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vmeta])* $variant,)+ }
 
         impl $name {
             /// Every value, in the order of the documents.
@@ -28,11 +28,18 @@ macro_rules! text_enum {
         impl std::str::FromStr for $name {
             type Err = $crate::error::UnknownText;
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text { $($text => Ok(Self::$variant),)+ _ => Err($crate::error::UnknownText) }
+                let named = |value: &&Self| value.as_str() == text;
+                Self::ALL.iter().find(named).copied().ok_or($crate::error::UnknownText)
             }
         }
 
-        // By hand: what serde derives also takes an object of the text and null.
+        // By hand, since there are many of these: what serde derives has code for each value, and also takes an object of the text and null.
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 struct TextVisitor;

@@ -2,6 +2,7 @@
 //!
 //! Accepted (CHECKS I1, K4): RSA of 2048 to 4096 bits with an odd modulus and e = 65537, points on P-256 and P-384, Ed25519.
 
+use p256::elliptic_curve::point::AffineCoordinates;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -123,19 +124,13 @@ impl PublicKey {
     /// P-256 from an uncompressed SEC 1 point.
     pub fn p256(point: &[u8]) -> Result<Self, KeyError> {
         let point: [u8; 65] = point.try_into().map_err(|_| KeyError::Point)?;
-        match p256::PublicKey::from_sec1_bytes(&point) {
-            Ok(_) if point.first() == Some(&4) => Ok(Inner::P256(point).into()),
-            _ => Err(KeyError::Point),
-        }
+        if is_on_curve::<p256::AffinePoint>(&point) { Ok(Inner::P256(point).into()) } else { Err(KeyError::Point) }
     }
 
     /// P-384 from an uncompressed SEC 1 point.
     pub fn p384(point: &[u8]) -> Result<Self, KeyError> {
         let point: [u8; 97] = point.try_into().map_err(|_| KeyError::Point)?;
-        match p384::PublicKey::from_sec1_bytes(&point) {
-            Ok(_) if point.first() == Some(&4) => Ok(Inner::P384(point).into()),
-            _ => Err(KeyError::Point),
-        }
+        if is_on_curve::<p384::AffinePoint>(&point) { Ok(Inner::P384(point).into()) } else { Err(KeyError::Point) }
     }
 
     /// Ed25519 from its 32 octets.
@@ -170,6 +165,20 @@ impl PublicKey {
             Inner::P384(_) => SignatureAlgorithm::Es384,
             Inner::Ed25519(_) => SignatureAlgorithm::EdDsa,
         }
+    }
+}
+
+/// Whether an uncompressed SEC 1 point is on its curve. The curve's own reader takes compressed points too, at the price of a square root.
+fn is_on_curve<P>(point: &[u8]) -> bool
+where
+    P: AffineCoordinates,
+    P::FieldRepr: for<'a> TryFrom<&'a [u8]>,
+{
+    let Some((4, coordinates)) = point.split_first() else { return false };
+    let (x, y) = coordinates.split_at(coordinates.len() / 2);
+    match (x.try_into(), y.try_into()) {
+        (Ok(x), Ok(y)) => P::from_coordinates(&x, &y).is_some().into(),
+        _ => false,
     }
 }
 

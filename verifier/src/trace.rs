@@ -55,10 +55,13 @@ impl Trace {
 
     /// `check` passed; `compared` gives (expected, actual) without secrets and runs only when the trace is on.
     pub fn pass(&mut self, check: Check, compared: impl FnOnce() -> (String, String)) {
-        if let Some(entries) = &mut self.entries {
-            let (expected, actual) = compared();
-            entries.push(entry(check, TraceOutcome::Pass, Some((expected, actual))));
+        if self.entries.is_some() {
+            self.record(check, compared());
         }
+    }
+
+    fn record(&mut self, check: Check, compared: (String, String)) {
+        self.entries.get_or_insert_default().push(entry(check, TraceOutcome::Pass, Some(compared)));
     }
 
     /// The whole trace of an appraisal of `mode`: what passed, what refused, what was not reached.

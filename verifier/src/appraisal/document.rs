@@ -175,7 +175,7 @@ fn aws_sts(mut table: Table, report: &mut Report) -> AwsStsDocument {
     let document = AwsStsDocument {
         regions: table.texts("regions", report),
         fips: table.flag("fips", report),
-        endpoints: table.text_table("endpoints", report).unwrap_or_default().into_iter().collect(),
+        endpoints: table.text_table("endpoints", report).unwrap_or_default(),
     };
     table.finish(report);
     document

@@ -10,16 +10,13 @@ use protocol::Mode;
 
 /// One rule of a tenant. An absent field means any (PROTOCOL, Policy).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "mode", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// See [`AwsRule`].
-    #[serde(rename = "aws-sts")]
     Aws(AwsRule),
     /// See [`GkeRule`].
-    #[serde(rename = "gke-oidc")]
     Gke(GkeRule),
     /// See [`EksRule`].
-    #[serde(rename = "eks-oidc")]
     Eks(EksRule),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Out of scope: syntax and equal keys. Those are the text's own faults and end the reading at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use protocol::admin::PolicyProblem;
@@ -66,7 +66,9 @@ impl Node {
             Self::Number(number) => Value::Number(number),
             Self::Text(text) => Value::String(text),
             Self::List(items) => items.into_iter().map(Self::into_json).collect(),
-            Self::Table(entries) => entries.into_iter().map(|(name, node)| (name, node.into_json())).collect(),
+            Self::Table(entries) => {
+                Value::Object(super::gathered(entries.into_iter().map(|(name, node)| (name, node.into_json()))))
+            }
         }
     }
 }
@@ -225,18 +227,18 @@ impl Table {
     }
 
     /// A table with free names and text values.
-    pub(super) fn text_table(&mut self, name: &'static str, report: &mut Report) -> Option<Vec<(String, String)>> {
+    pub(super) fn text_table(&mut self, name: &'static str, report: &mut Report) -> Option<BTreeMap<String, String>> {
         let table = self.table(name, report)?;
-        let path = table.path.clone();
-        let texts = table.entries.into_iter().filter_map(|(key, node)| match node {
-            Node::Text(text) => Some((key, text)),
-            other => {
-                let path = [&path, ".", &crate::encoding::shown(&key)].concat();
-                report.problem(path, format!("must be text, not {}", other.kind()));
-                None
+        let mut texts = BTreeMap::new();
+        for (key, node) in table.entries {
+            if let Node::Text(text) = node {
+                texts.insert(key, text);
+            } else {
+                let path = [&table.path, ".", &crate::encoding::shown(&key)].concat();
+                report.problem(path, format!("must be text, not {}", node.kind()));
             }
-        });
-        Some(texts.collect())
+        }
+        Some(texts)
     }
 
     /// Any value, as JSON.

@@ -17,6 +17,9 @@ pub const MAX_BODY: usize = 64 * 1024;
 /// Namespace of every element of an STS answer.
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
+/// Why a body is no text.
+const NOT_UTF8: &str = "it is not UTF-8";
+
 /// Nodes of an XML answer at most: a real one has about 20.
 const MAX_NODES: u32 = 64;
 
@@ -141,7 +144,9 @@ fn error_code(content_type: Option<&str>, body: &[u8]) -> Option<String> {
         return None;
     }
     let code = match format(content_type?)? {
-        Format::Json => serde_json::from_slice::<Object<ErrorAnswer>>(body).ok()?.0.error.0.code,
+        Format::Json => {
+            serde_json::from_str::<Object<ErrorAnswer>>(std::str::from_utf8(body).ok()?).ok()?.0.error.0.code
+        }
         Format::Xml => error_code_from_xml(body)?,
     };
     let plain = (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'.');
@@ -175,13 +180,14 @@ struct ErrorBody {
 }
 
 fn identity_from_json(body: &[u8]) -> Result<CallerIdentity, &'static str> {
+    let text = std::str::from_utf8(body).map_err(|_| NOT_UTF8)?;
     let answer: Object<JsonAnswer> =
-        serde_json::from_slice(body).map_err(|_| "it is not the JSON of GetCallerIdentity")?;
+        serde_json::from_str(text).map_err(|_| "it is not the JSON of GetCallerIdentity")?;
     Ok(answer.0.get_caller_identity_response.0.get_caller_identity_result.0)
 }
 
 fn identity_from_xml(body: &[u8]) -> Result<CallerIdentity, &'static str> {
-    let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8")?;
+    let text = std::str::from_utf8(body).map_err(|_| NOT_UTF8)?;
     let document = parse_xml(text).ok_or("it is not well-formed XML without a document type")?;
     caller_identity(&document).ok_or("it is not the XML of GetCallerIdentity")
 }

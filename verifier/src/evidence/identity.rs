@@ -46,7 +46,7 @@ impl VerifiedIdentity {
 
 /// Who was proven: what rules match against, and what the registry records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Principal {
     /// `aws-sts`.
     Aws(AwsPrincipal),

@@ -1,23 +1,19 @@
-//! Certificates are encoded by `x509-cert`, signed by a key that lives elsewhere.
+//! Certificates are encoded here and signed by a key that lives elsewhere.
 
-use der::asn1::{BitString, OctetString};
-use der::{Document, Encode};
-use signature::Keypair;
+use der::asn1::{AnyRef, BitStringRef, OctetString};
+use der::{Decode as _, Encode as _, Sequence};
 use thiserror::Error;
 use x509_cert::attr::AttributeTypeAndValue;
-use x509_cert::builder::profile::BuilderProfile;
-use x509_cert::builder::{Builder, CertificateBuilder};
-use x509_cert::ext::Extension;
+use x509_cert::certificate::Version;
 use x509_cert::ext::pkix::{AuthorityKeyIdentifier, SubjectKeyIdentifier};
+use x509_cert::ext::{Extension, Extensions};
 use x509_cert::name::{Name, RelativeDistinguishedName};
-use x509_cert::spki::{
-    self, AlgorithmIdentifierOwned, DynSignatureAlgorithmIdentifier, EncodePublicKey, SubjectPublicKeyInfoOwned,
-    SubjectPublicKeyInfoRef,
-};
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::time::{Time, Validity};
 
 use super::serial::Serial;
-use super::signed::{ecdsa_to_der, ecdsa_with_sha256};
+use super::signed::{Signed, ecdsa_to_der, ecdsa_with_sha256};
 use super::spki::key_identifier;
 use crate::UnixTime;
 use crate::ports::{BackendError, IssuingKey};
@@ -39,12 +35,6 @@ impl From<der::Error> for SigningError {
     }
 }
 
-impl From<x509_cert::builder::Error> for SigningError {
-    fn from(error: x509_cert::builder::Error) -> Self {
-        Self::Encoding(error.to_string())
-    }
-}
-
 /// Everything of a certificate but its signature.
 pub(super) struct Draft {
     pub serial: Serial,
@@ -53,23 +43,52 @@ pub(super) struct Draft {
     pub issuer: Name,
     pub subject: Name,
     pub subject_key: SubjectPublicKeyInfoOwned,
-    /// Whole: the builder adds none.
+    /// Whole: nothing is added.
     pub extensions: Vec<Extension>,
-    /// The issuer's own SubjectPublicKeyInfo.
-    pub issuer_key: SubjectPublicKeyInfoOwned,
+}
+
+/// Version 3, without the unique identifiers (RFC 5280 section 4.1.2).
+#[derive(Sequence)]
+struct TbsCertificate {
+    #[asn1(context_specific = "0")]
+    version: Version,
+    serial_number: SerialNumber,
+    signature: AlgorithmIdentifierOwned,
+    issuer: Name,
+    validity: Validity,
+    subject: Name,
+    subject_public_key_info: SubjectPublicKeyInfoOwned,
+    #[asn1(context_specific = "3")]
+    extensions: Extensions,
 }
 
 impl Draft {
     /// The certificate, DER.
     pub async fn sign(self, key: &impl IssuingKey) -> Result<Vec<u8>, SigningError> {
-        let validity = Validity::new(x509_time(self.not_before)?, x509_time(self.not_after)?);
-        let profile = Fixed { issuer: self.issuer, subject: self.subject, extensions: self.extensions };
-        let signer = Elsewhere(self.issuer_key);
-        let mut builder = CertificateBuilder::new(profile, self.serial.to_x509()?, validity, self.subject_key)?;
-        let message = Builder::finalize(&mut builder, &signer)?;
-        let signature = BitString::from_bytes(&ecdsa_to_der(&key.sign(&message).await?)?)?;
-        Ok(Builder::assemble(builder, signature, &signer)?.to_der()?)
+        let content = TbsCertificate {
+            version: Version::V3,
+            serial_number: self.serial.to_x509()?,
+            signature: ecdsa_with_sha256(),
+            issuer: self.issuer,
+            validity: Validity::new(x509_time(self.not_before)?, x509_time(self.not_after)?),
+            subject: self.subject,
+            subject_public_key_info: self.subject_key,
+            extensions: self.extensions,
+        };
+        sign(&content.to_der()?, key).await
     }
+}
+
+/// The signed form of `content`, the DER of what a certificate or a CRL says.
+pub(super) async fn sign(content: &[u8], key: &impl IssuingKey) -> Result<Vec<u8>, SigningError> {
+    let signature = ecdsa_to_der(&key.sign(content).await?)?;
+    let algorithm = ecdsa_with_sha256();
+    let signed = Signed {
+        content: AnyRef::from_der(content)?,
+        algorithm: der::referenced::OwnedToRef::owned_to_ref(&algorithm),
+        signature: BitStringRef::from_bytes(&signature)?,
+    };
+    Ok(signed.to_der()?)
 }
 
 /// UTCTime before 2050, GeneralizedTime from then on (RFC 5280 section 4.1.2.5).
@@ -97,56 +116,4 @@ pub(super) fn subject_key_identifier(key: &SubjectPublicKeyInfoOwned) -> der::Re
 /// AKI that names a key by its identifier alone.
 pub(super) fn authority_key_identifier(identifier: &[u8]) -> der::Result<AuthorityKeyIdentifier> {
     Ok(AuthorityKeyIdentifier { key_identifier: Some(OctetString::new(identifier)?), ..Default::default() })
-}
-
-/// Hands the builder what has been decided already.
-struct Fixed {
-    issuer: Name,
-    subject: Name,
-    extensions: Vec<Extension>,
-}
-
-impl BuilderProfile for Fixed {
-    fn get_issuer(&self, _subject: &Name) -> Name {
-        self.issuer.clone()
-    }
-
-    fn get_subject(&self) -> Name {
-        self.subject.clone()
-    }
-
-    fn build_extensions(
-        &self,
-        _subject_key: SubjectPublicKeyInfoRef<'_>,
-        _issuer_key: SubjectPublicKeyInfoRef<'_>,
-        _tbs: &x509_cert::TbsCertificate,
-    ) -> x509_cert::builder::Result<Vec<Extension>> {
-        Ok(self.extensions.clone())
-    }
-}
-
-/// Stands in for the signing key: the builder asks it only for its algorithm and public half.
-struct Elsewhere(SubjectPublicKeyInfoOwned);
-
-#[derive(Clone)]
-struct ElsewhereKey(SubjectPublicKeyInfoOwned);
-
-impl Keypair for Elsewhere {
-    type VerifyingKey = ElsewhereKey;
-
-    fn verifying_key(&self) -> ElsewhereKey {
-        ElsewhereKey(self.0.clone())
-    }
-}
-
-impl EncodePublicKey for ElsewhereKey {
-    fn to_public_key_der(&self) -> spki::Result<Document> {
-        Document::try_from(&self.0)
-    }
-}
-
-impl DynSignatureAlgorithmIdentifier for Elsewhere {
-    fn signature_algorithm_identifier(&self) -> spki::Result<AlgorithmIdentifierOwned> {
-        Ok(ecdsa_with_sha256())
-    }
 }

@@ -92,8 +92,7 @@ pub async fn root(
         issuer: subject.clone(),
         extensions: ca_extensions(&subject, &spki, identifier.0.as_bytes(), 1)?,
         subject,
-        subject_key: spki.clone(),
-        issuer_key: spki,
+        subject_key: spki,
     };
     Ok(CaCertificate::from_der(draft.sign(key).await?)?)
 }
@@ -122,7 +121,6 @@ pub async fn issuing(
         extensions: ca_extensions(&subject, &spki, root.key_identifier(), 0)?,
         subject,
         subject_key: spki,
-        issuer_key: issuer.subject_public_key_info().clone(),
     };
     Ok(CaCertificate::from_der(draft.sign(root_key).await?)?)
 }

@@ -3,16 +3,15 @@
 //! Out of scope: which serials are revoked. Those come from the records, until each one's notAfter.
 
 use der::Encode;
-use der::asn1::BitString;
 use serde::{Deserialize, Serialize};
-use x509_cert::crl::{CertificateList, RevokedCert, TbsCertList};
+use x509_cert::crl::{RevokedCert, TbsCertList};
 use x509_cert::ext::ToExtension;
 use x509_cert::ext::pkix::{CrlNumber, CrlReason};
 use x509_cert::name::Name;
 
-use super::builder::{SigningError, authority_key_identifier, x509_time};
+use super::builder::{self, SigningError, authority_key_identifier, x509_time};
 use super::issuing_ca::CaCertificate;
-use super::signed::{ecdsa_to_der, ecdsa_with_sha256};
+use super::signed::ecdsa_with_sha256;
 use super::{Serial, pem};
 use crate::UnixTime;
 use crate::ports::IssuingKey;
@@ -112,14 +111,7 @@ impl CrlDraft {
 
     /// Signs it with `key`, which must be that of `issuer`.
     pub async fn sign(self, issuer: &CaCertificate, key: &impl IssuingKey) -> Result<SignedCrl, SigningError> {
-        let tbs = self.into_tbs(issuer)?;
-        let signature = key.sign(&tbs.to_der()?).await?;
-        let list = CertificateList {
-            tbs_cert_list: tbs,
-            signature_algorithm: ecdsa_with_sha256(),
-            signature: BitString::from_bytes(&ecdsa_to_der(&signature)?)?,
-        };
-        let der = list.to_der()?;
+        let der = builder::sign(&self.into_tbs(issuer)?.to_der()?, key).await?;
         let pem = pem::encode("X509 CRL", &der).ok_or_else(|| SigningError::Encoding("PEM".to_owned()))?;
         Ok(SignedCrl { der, pem })
     }

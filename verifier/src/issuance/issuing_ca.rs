@@ -8,11 +8,10 @@ use thiserror::Error;
 use x509_cert::certificate::{Certificate, Version};
 use x509_cert::ext::pkix::{AuthorityKeyIdentifier, BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 
-use super::pem;
 use super::signed::Signed;
 use super::spki::SpkiError;
+use super::{name, pem};
 use crate::UnixTime;
-use crate::encoding::shown;
 use crate::keys::{KeyMaterial, PublicKey};
 use crate::ports::{BackendError, SignatureVerifier};
 
@@ -77,7 +76,7 @@ impl CaCertificate {
         if tbs.version() != Version::V3 {
             return Err(CaError::Malformed);
         }
-        let name = shown(&tbs.subject().to_string());
+        let name = name::readable(tbs.subject());
         let (_, constraints) = extension::<BasicConstraints>(&certificate)?.ok_or(CaError::NotACa(name.clone()))?;
         let (_, usage) = extension::<KeyUsage>(&certificate)?.ok_or(CaError::NotACa(name.clone()))?;
         if !constraints.ca || !usage.key_cert_sign() {
@@ -135,7 +134,7 @@ impl CaCertificate {
 
     /// Subject in RFC 4514 form.
     pub fn subject(&self) -> String {
-        shown(&self.certificate.tbs_certificate().subject().to_string())
+        name::readable(self.certificate.tbs_certificate().subject())
     }
 
     /// First second it is valid.

@@ -10,6 +10,7 @@ pub mod ca;
 pub mod crl;
 pub mod csr;
 mod issuing_ca;
+mod name;
 pub(crate) mod pem;
 pub mod profile;
 pub mod root_crl;

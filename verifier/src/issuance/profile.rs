@@ -84,7 +84,6 @@ pub async fn issue(
             extensions: extensions(csr, ca, &spiffe_id, crl_url, &subject)?,
             subject,
             subject_key: csr.spki().clone(),
-            issuer_key: issuer.subject_public_key_info().clone(),
         };
         draft.sign(key).await
     };

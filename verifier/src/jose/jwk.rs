@@ -77,10 +77,11 @@ pub enum SelectError {
 impl JwkSet {
     /// Reads a JWK set and keeps the keys that can verify tokens.
     pub fn parse(text: &[u8]) -> Result<Self, JwkSetError> {
+        let text = std::str::from_utf8(text).map_err(|_| JwkSetError::NotASet)?;
         if !is_object(text) {
             return Err(JwkSetError::NotASet);
         }
-        let raw: RawSet<'_> = serde_json::from_slice(text).map_err(|_| JwkSetError::NotASet)?;
+        let raw: RawSet<'_> = serde_json::from_str(text).map_err(|_| JwkSetError::NotASet)?;
         let RawKeys::Some(entries) = raw.keys else { return Err(JwkSetError::TooManyKeys) };
         let keys: Vec<Jwk> = entries.into_iter().filter_map(|entry| usable(entry.get())).collect();
         if keys.is_empty() { Err(JwkSetError::NoUsableKey) } else { Ok(Self { keys }) }
@@ -215,7 +216,7 @@ impl<'de> Deserialize<'de> for Absent {
 
 /// CHECKS K4 for one key of a set.
 fn usable(text: &str) -> Option<Jwk> {
-    if !is_object(text.as_bytes()) {
+    if !is_object(text) {
         return None;
     }
     let raw: RawJwk<'_> = serde_json::from_str(text).ok()?;
@@ -243,8 +244,8 @@ fn usable(text: &str) -> Option<Jwk> {
 }
 
 /// serde would also take an array of the members' values for a struct.
-fn is_object(text: &[u8]) -> bool {
-    text.trim_ascii_start().starts_with(b"{")
+fn is_object(text: &str) -> bool {
+    text.trim_ascii_start().starts_with('{')
 }
 
 /// base64url; exact padding is let pass, since some issuers write it and it names the same octets.

@@ -23,7 +23,7 @@ pub struct CertificateTerms {
 
 /// Evidence that the policy maps to the tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum AdmittedEvidence {
     /// An identity with a rule.
     Identity {

@@ -9,6 +9,7 @@ use super::fields::check_url;
 use super::rules::PlacedRule;
 use super::settings::duration;
 use crate::appraisal::document::{IssuerDocument, PolicyDocument};
+use crate::appraisal::gathered;
 use crate::appraisal::policy::{DEFAULT_TOKEN_LIFETIME, KeySource, OidcSettings, TrustedIssuer};
 use crate::appraisal::rule::{ANY, GkeRule, Rule};
 use crate::appraisal::tree::Report;
@@ -23,7 +24,6 @@ const SHORTEST_USEFUL_LIFETIME: i64 = 600;
 
 pub(super) fn read(document: &PolicyDocument, rules: &[PlacedRule], report: &mut Report) -> OidcSettings {
     let mut issuers = implied(rules);
-    let used: BTreeSet<String> = issuers.keys().cloned().collect();
     let wildcards = wildcards(rules);
     let mut first_of: BTreeMap<&str, usize> = BTreeMap::new();
     for (number, written) in document.oidc_issuers.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn read(document: &PolicyDocument, rules: &[PlacedRule], report: &mut
             report.problem(format!("{path}.issuer"), format!("is the issuer of oidc_issuers[{first}] too"));
         }
         if let Some(issuer) = issuer(&path, written, report) {
-            if !used.contains(&issuer.issuer) && !in_wildcard(&issuer.issuer, &wildcards) {
+            if !issuers.contains_key(&issuer.issuer) && !in_wildcard(&issuer.issuer, &wildcards) {
                 report.warning(path, "is not used by any rule: its tokens map to no tenant");
             }
             issuers.insert(issuer.issuer.clone(), issuer);
@@ -50,12 +50,10 @@ fn implied(rules: &[PlacedRule]) -> BTreeMap<String, TrustedIssuer> {
         Rule::Eks(rule) => Some((Mode::EksOidc, rule.issuer.clone())),
         Rule::Gke(_) | Rule::Aws(_) => None,
     });
-    named
-        .map(|(mode, issuer)| {
-            let keys = KeySource::Fetch { jwks_uri: default_jwks_uri(mode, &issuer) };
-            (issuer.clone(), TrustedIssuer { mode, issuer, keys, max_token_lifetime: DEFAULT_TOKEN_LIFETIME })
-        })
-        .collect()
+    gathered(named.map(|(mode, issuer)| {
+        let keys = KeySource::Fetch { jwks_uri: default_jwks_uri(mode, &issuer) };
+        (issuer.clone(), TrustedIssuer { mode, issuer, keys, max_token_lifetime: DEFAULT_TOKEN_LIFETIME })
+    }))
 }
 
 fn wildcards(rules: &[PlacedRule]) -> BTreeSet<(String, String)> {
@@ -63,7 +61,7 @@ fn wildcards(rules: &[PlacedRule]) -> BTreeSet<(String, String)> {
         Rule::Gke(rule) if rule.cluster == ANY => Some((rule.project.clone(), rule.location.clone())),
         _ => None,
     });
-    gke.collect()
+    gathered(gke)
 }
 
 fn in_wildcard(issuer: &str, wildcards: &BTreeSet<(String, String)>) -> bool {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use protocol::admin::PolicyProblem;
 
 use super::document::PolicyDocument;
+use super::gathered;
 use super::policy::{Index, Policy, Tenant};
 use rules::PlacedRule;
 
@@ -47,12 +48,10 @@ pub(super) fn compile(mut document: PolicyDocument) -> Result<Policy, Vec<Policy
 
 fn tenants(document: &PolicyDocument, rules: &[PlacedRule]) -> BTreeMap<String, Tenant> {
     let with_id = document.tenants.iter().filter_map(|tenant| Some((tenant.id.clone()?, tenant)));
-    with_id
-        .map(|(id, tenant)| {
-            let own = rules.iter().filter(|placed| placed.tenant == id).map(|placed| placed.rule.clone()).collect();
-            (id, Tenant { rules: own, bootstrap_tokens: tenant.bootstrap_tokens.unwrap_or(true) })
-        })
-        .collect()
+    gathered(with_id.map(|(id, tenant)| {
+        let own = rules.iter().filter(|placed| placed.tenant == id).map(|placed| placed.rule.clone()).collect();
+        (id, Tenant { rules: own, bootstrap_tokens: tenant.bootstrap_tokens.unwrap_or(true) })
+    }))
 }
 
 fn index(rules: &[PlacedRule]) -> Index {

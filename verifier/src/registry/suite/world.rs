@@ -84,9 +84,9 @@ pub fn session(name: &str) -> Principal {
 
 /// A rule for [`pod`].
 pub fn rule() -> Rule {
-    serde_json::from_value(serde_json::json!({
-        "mode": "gke-oidc", "project": "p-prod", "location": "europe-west1", "cluster": "c", "namespace": "ns", "service_account": "runner",
-    }))
+    serde_json::from_value(serde_json::json!({ "gke": {
+        "project": "p-prod", "location": "europe-west1", "cluster": "c", "namespace": "ns", "service_account": "runner",
+    } }))
     .unwrap()
 }
 
