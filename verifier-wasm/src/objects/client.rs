@@ -1,13 +1,15 @@
 //! Calls to the objects, each with a limit: an object that hangs never hangs its caller.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use protocol::Code;
-use protocol::admin::{AuditItem, BanRequest, BanResponse, MintRequest, MintedToken, Page, RunnerItem, TokenItem};
+use protocol::admin::{BanRequest, MintRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use verifier::Denial;
 use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
 use worker::{Delay, Env};
@@ -33,6 +35,9 @@ mod binding {
     }
 }
 
+/// What an admin route answers, as the object wrote it.
+pub type Json = Box<RawValue>;
+
 /// How long an object may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Name of the objects there is one of.
@@ -54,7 +59,7 @@ pub async fn note_invalid_policy(env: &Env, applicant: Applicant) -> Result<(), 
 }
 
 /// Who applied which policy.
-pub async fn policy_audit(env: &Env, query: PageQuery) -> Result<Page<AuditItem>, Denial> {
+pub async fn policy_audit(env: &Env, query: PageQuery) -> Result<Json, Denial> {
     call(env, "POLICY", THE_ONE, &PolicyCall::Audit(query)).await
 }
 
@@ -84,12 +89,12 @@ pub async fn verify(env: &Env, command: &VerifyCommand) -> Result<Appraisal, Den
 }
 
 /// Mints a bootstrap token.
-pub async fn mint(env: &Env, context: &AdminContext, request: MintRequest) -> Result<MintedToken, Denial> {
+pub async fn mint(env: &Env, context: &AdminContext, request: MintRequest) -> Result<Json, Denial> {
     tenant(env, &context.tenant, TenantCall::Mint(Cow::Borrowed(context), request)).await
 }
 
 /// Lists bootstrap tokens.
-pub async fn tokens(env: &Env, name: &str, query: PageQuery) -> Result<Page<TokenItem>, Denial> {
+pub async fn tokens(env: &Env, name: &str, query: PageQuery) -> Result<Json, Denial> {
     tenant(env, name, TenantCall::Tokens(query)).await
 }
 
@@ -99,22 +104,22 @@ pub async fn revoke_token(env: &Env, context: &AdminContext, id: &str) -> Result
 }
 
 /// Lists runners.
-pub async fn runners(env: &Env, name: &str, query: PageQuery) -> Result<Page<RunnerItem>, Denial> {
+pub async fn runners(env: &Env, name: &str, query: PageQuery) -> Result<Json, Denial> {
     tenant(env, name, TenantCall::Runners(query)).await
 }
 
 /// One runner.
-pub async fn runner(env: &Env, name: &str, id: &str) -> Result<RunnerItem, Denial> {
+pub async fn runner(env: &Env, name: &str, id: &str) -> Result<Json, Denial> {
     tenant(env, name, TenantCall::Runner(Cow::Borrowed(id))).await
 }
 
 /// Bans a runner or its instance.
-pub async fn ban(env: &Env, context: &AdminContext, id: &str, request: BanRequest) -> Result<BanResponse, Denial> {
+pub async fn ban(env: &Env, context: &AdminContext, id: &str, request: BanRequest) -> Result<Json, Denial> {
     tenant(env, &context.tenant, TenantCall::Ban(Cow::Borrowed(context), Cow::Borrowed(id), request)).await
 }
 
 /// Lifts a ban.
-pub async fn unban(env: &Env, context: &AdminContext, id: &str) -> Result<RunnerItem, Denial> {
+pub async fn unban(env: &Env, context: &AdminContext, id: &str) -> Result<Json, Denial> {
     tenant(env, &context.tenant, TenantCall::Unban(Cow::Borrowed(context), Cow::Borrowed(id))).await
 }
 
@@ -124,7 +129,7 @@ pub async fn evict(env: &Env, context: &AdminContext, id: &str) -> Result<(), De
 }
 
 /// The tenant's audit log.
-pub async fn audit(env: &Env, name: &str, query: PageQuery) -> Result<Page<AuditItem>, Denial> {
+pub async fn audit(env: &Env, name: &str, query: PageQuery) -> Result<Json, Denial> {
     tenant(env, name, TenantCall::Audit(query)).await
 }
 
@@ -134,29 +139,31 @@ async fn tenant<T: DeserializeOwned>(env: &Env, name: &str, tenant_call: TenantC
 
 /// One call to one object.
 async fn call<C: Serialize, T: DeserializeOwned>(env: &Env, binding: &str, name: &str, call: &C) -> Result<T, Denial> {
+    let answer = match serde_json::to_string(call) {
+        Ok(call) => decided(env, binding, name, &call).await?,
+        Err(error) => return Err(failed(binding, &error)),
+    };
+    serde_json::from_str::<Answer<T>>(&answer).map_err(|error| failed(binding, &error))?.into()
+}
+
+/// What the object says, within the limit.
+async fn decided(env: &Env, binding: &str, name: &str, call: &str) -> Result<String, Denial> {
     let answer = std::pin::pin!(exchange(env, binding, name, call));
     match select(answer, Delay::from(LIMIT)).await {
-        Either::Left((Ok(answer), _)) => answer.into(),
-        Either::Left((Err(cause), _)) => {
-            worker::console_error!(
-                "{}",
-                serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause.to_string() })
-            );
-            Err(unavailable("failed"))
-        }
+        Either::Left((answer, _)) => answer.map_err(|error| failed(binding, &error)),
         Either::Right(_) => Err(unavailable("did not answer in time")),
     }
 }
 
-async fn exchange<C: Serialize, T: DeserializeOwned>(
-    env: &Env,
-    binding: &str,
-    name: &str,
-    call: &C,
-) -> worker::Result<Answer<T>> {
+async fn exchange(env: &Env, binding: &str, name: &str, call: &str) -> worker::Result<String> {
     let object: binding::Object = env.durable_object(binding)?.get_by_name(name)?.into_rpc();
-    let answer = object.decide(&serde_json::to_string(call)?).await?;
-    Ok(serde_json::from_str(&answer.as_string().unwrap_or_default())?)
+    Ok(object.decide(call).await?.as_string().unwrap_or_default())
+}
+
+fn failed(binding: &str, cause: &dyn Display) -> Denial {
+    let cause = cause.to_string();
+    worker::console_error!("{}", serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause }));
+    unavailable("failed")
 }
 
 /// The 503 of an object that `what`.
