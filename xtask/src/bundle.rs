@@ -49,9 +49,10 @@ impl Profile {
     }
 }
 
-/// The two files of a bundle.
-const SCRIPT: &str = "index.js";
-const WASM: &str = "index_bg.wasm";
+/// The script of a bundle.
+pub const SCRIPT: &str = "index.js";
+/// The module of a bundle.
+pub const WASM: &str = "index_bg.wasm";
 
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
 const WASM_FEATURES: [&str; 7] = [
@@ -109,16 +110,24 @@ fn entry() -> PathBuf {
     crate_dir().join("js/entry.mjs")
 }
 
+/// Folder of what wasm-bindgen makes, and the module there.
+fn bound(profile: Profile) -> PathBuf {
+    paths::scratch().join(format!("bound-{}", profile.cargo_dir()))
+}
+const BOUND: &str = "glue_bg.wasm";
+
 fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
-    let bound = paths::scratch().join(format!("bound-{}", profile.cargo_dir()));
+    let bound = bound(profile);
     for fresh in [&bound, &dir.to_owned()] {
         remove(fs::remove_dir_all(fresh))?;
         fs::create_dir_all(fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
     }
     bind(tools, profile, &bound)?;
     match profile {
-        Profile::Release => optimise(tools, &bound.join("glue_bg.wasm"), &dir.join(WASM))?,
-        Profile::Dev => _ = fs::copy(bound.join("glue_bg.wasm"), dir.join(WASM))?,
+        Profile::Release => {
+            optimise(tools, &bound.join(BOUND), &dir.join(WASM), &["--strip-debug", "--strip-producers"])?;
+        }
+        Profile::Dev => _ = fs::copy(bound.join(BOUND), dir.join(WASM))?,
     }
     fs::copy(entry(), bound.join("entry.mjs"))?;
     join(tools, profile, &bound.join("entry.mjs"), &dir.join(SCRIPT))
@@ -132,9 +141,16 @@ fn bind(tools: &Tools, profile: Profile, to: &Path) -> Result<()> {
     process::run_quietly_on_stdout(&mut command)
 }
 
-fn optimise(tools: &Tools, from: &Path, to: &Path) -> Result<()> {
+/// The module of the last release build once more, with the names that the bundle goes without.
+pub fn named(tools: &Tools) -> Result<PathBuf> {
+    let named = paths::scratch().join("named.wasm");
+    optimise(tools, &bound(Profile::Release).join(BOUND), &named, &["--debuginfo"])?;
+    Ok(named)
+}
+
+fn optimise(tools: &Tools, from: &Path, to: &Path, names: &[&str]) -> Result<()> {
     let mut command = tools.command(Tools::npm_bin("wasm-opt"));
-    command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).args(["-O", "--strip-debug", "--strip-producers"]);
+    command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).arg("-Oz").args(names);
     process::run_quietly_on_stdout(&mut command)
 }
 

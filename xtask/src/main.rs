@@ -14,6 +14,7 @@ mod paths;
 mod process;
 mod progress;
 mod ready_policy;
+mod size;
 mod stack;
 mod suites;
 mod tools;
@@ -66,6 +67,8 @@ enum Command {
     ///
     /// Prints the commands to try. Standard error shows progress; logs are in the state directory.
     Dev(dev::DevArgs),
+    /// Show the bytes of the worker's code by crate
+    Size,
     /// Install the tools and stop
     Setup,
     /// Run a program until standard input ends
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Test { full } => suites::run(full),
         Command::Demo(args) => demo::run(&args),
         Command::Dev(args) => dev::run(&args),
+        Command::Size => tools::prepare(tools::Need::Build).and_then(|tools| size::by_crate(&tools)).map(|()| true),
         Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),
         Command::Guard { program } => process::guard(&program),
     };

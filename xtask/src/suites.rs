@@ -13,6 +13,7 @@ use crate::bundle::{self, Profile};
 use crate::paths;
 use crate::process::{self, Elapsed};
 use crate::progress::{Step, note};
+use crate::size;
 use crate::tools::{self, Need, Tools};
 
 /// Tests that passed and failed.
@@ -23,6 +24,11 @@ struct Count {
 }
 
 impl Count {
+    /// A step that passed or failed as a whole.
+    fn of_one(passed: bool) -> Self {
+        Self { passed: u64::from(passed), failed: u64::from(!passed) }
+    }
+
     /// Adds a result line of libtest or of wasm-bindgen's runner: `test result: ok. 3 passed; 0 failed; …`.
     fn add_line(&mut self, line: &str) {
         let Some((_, result)) = line.split_once("test result: ") else { return };
@@ -52,6 +58,7 @@ pub fn run(full: bool) -> Result<bool> {
     total.add(check("Lints", process::cargo().args(LINTS))?);
     match bundle::build(&tools, Profile::Release) {
         Ok(dir) => {
+            total.add(Count::of_one(size::keeps_to_budget(&tools, &dir)?));
             let mut binaries = process::cargo();
             total.add(check("Binaries", binaries.args(["build", "--workspace", "--bins"]))?);
             let mut native = process::cargo();
@@ -143,7 +150,7 @@ fn check(title: &str, command: &mut Command) -> Result<Count> {
     let step = Step::begin(title);
     let status = process::status(command.stdout(std::io::stderr()))?;
     step.end(if status.success() { "passed" } else { "FAILED" });
-    Ok(Count { passed: u64::from(status.success()), failed: u64::from(!status.success()) })
+    Ok(Count::of_one(status.success()))
 }
 
 /// A step that counts its own tests.
