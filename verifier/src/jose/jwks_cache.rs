@@ -75,8 +75,11 @@ impl Origin<'_> {
         }
     }
 
-    const fn is_wildcard(&self) -> bool {
-        matches!(self, Self::Wildcard { .. })
+    const fn project(&self) -> Option<&str> {
+        match self {
+            Self::Static { .. } | Self::Named { .. } => None,
+            Self::Wildcard { project, .. } => Some(project),
+        }
     }
 }
 
@@ -155,12 +158,18 @@ pub enum Fetched {
 pub struct RefreshDue {
     issuer: String,
     jwks_uri: String,
+    /// Project of the wildcard that the issuer was reached through: its set stays one of those that are bounded.
+    project: Option<String>,
 }
 
 impl RefreshDue {
     /// The issuer, as for a token of its own.
     pub fn key_set(&self) -> KeySetRef<'_> {
-        KeySetRef { issuer: &self.issuer, origin: Origin::Named { jwks_uri: &self.jwks_uri } }
+        let origin = match &self.project {
+            None => Origin::Named { jwks_uri: &self.jwks_uri },
+            Some(project) => Origin::Wildcard { project, jwks_uri: self.jwks_uri.clone() },
+        };
+        KeySetRef { issuer: &self.issuer, origin }
     }
 }
 
@@ -255,7 +264,7 @@ impl JwksCache {
             return Decision::Fetch;
         };
         entry.last_use = uses;
-        entry.wildcard = wanted.origin.is_wildcard();
+        entry.wildcard = wanted.origin.project().is_some();
         let Some(cached) = entry.set.as_mut().filter(|set| set.age(now) < MAX_STALE) else {
             return without_set(now, entry);
         };
@@ -267,7 +276,11 @@ impl JwksCache {
         }
         if cached.is_ageing(now) && cached.refresh_asked_at.is_none_or(|at| now.since(at) >= COOLDOWN) {
             cached.refresh_asked_at = Some(now);
-            self.due.push(RefreshDue { issuer: wanted.issuer.to_owned(), jwks_uri: jwks_uri.to_owned() });
+            self.due.push(RefreshDue {
+                issuer: wanted.issuer.to_owned(),
+                jwks_uri: jwks_uri.to_owned(),
+                project: wanted.origin.project().map(str::to_owned),
+            });
         }
         if kid.is_none() || cached.set.has(kid) {
             return Decision::Use(Rc::clone(&cached.set));
@@ -278,8 +291,8 @@ impl JwksCache {
 
     /// Whether a fetch from the host may be made now; asked after the data centre's cache had nothing (CHECKS K9, budget of wildcards).
     pub fn permit(&mut self, now: UnixTime, wanted: &KeySetRef<'_>) -> Result<(), NoKeys> {
-        let Origin::Wildcard { project, .. } = wanted.origin else { return Ok(()) };
-        if self.entry(wanted).is_some_and(|entry| entry.usable(now).is_some()) {
+        let Some(project) = wanted.origin.project() else { return Ok(()) };
+        if self.keeps(now, wanted) {
             return Ok(());
         }
         let spent = self.budgets.entry(project.to_owned()).or_default();
@@ -291,6 +304,11 @@ impl JwksCache {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a set is still there to be fetched again: one that was pushed out meanwhile is nobody's any more.
+    pub fn keeps(&self, now: UnixTime, wanted: &KeySetRef<'_>) -> bool {
+        self.entry(wanted).is_some_and(|entry| entry.usable(now).is_some())
     }
 
     /// Takes a set that another isolate fetched, if it is newer than ours; `Some` when it answers this token.
@@ -336,7 +354,7 @@ impl JwksCache {
                 (entry.failed, entry.gone_until) = (None, None);
                 Ok(set)
             }
-            Fetched::Gone(_) if wanted.origin.is_wildcard() && entry.usable(now).is_none() => {
+            Fetched::Gone(_) if wanted.origin.project().is_some() && entry.usable(now).is_none() => {
                 entry.gone_until = Some(now.plus(GONE));
                 Err(NoKeys::Gone)
             }
@@ -380,7 +398,11 @@ impl JwksCache {
         let last_use = self.uses;
         let entry = self.issuers.entry(wanted.issuer.to_owned()).or_default();
         if entry.jwks_uri != jwks_uri {
-            *entry = Entry { jwks_uri: jwks_uri.to_owned(), wildcard: wanted.origin.is_wildcard(), ..Entry::default() };
+            *entry = Entry {
+                jwks_uri: jwks_uri.to_owned(),
+                wildcard: wanted.origin.project().is_some(),
+                ..Entry::default()
+            };
         }
         entry.last_use = entry.last_use.max(last_use);
         entry
@@ -393,16 +415,14 @@ impl JwksCache {
                 || entry.gone_until.is_some_and(|until| until > now)
                 || entry.paused(COOLDOWN, now).is_some()
         });
-        let mut wildcards: Vec<u64> = self
-            .issuers
-            .values()
-            .filter(|entry| entry.wildcard && entry.set.is_some())
-            .map(|entry| entry.last_use)
-            .collect();
-        let Some(above) = wildcards.len().checked_sub(MAX_WILDCARD_SETS).filter(|above| *above > 0) else { return };
-        wildcards.sort_unstable();
-        let oldest_kept = wildcards.get(above).copied().unwrap_or_default();
-        self.issuers.retain(|_, entry| !(entry.wildcard && entry.set.is_some()) || entry.last_use >= oldest_kept);
+        let wildcards = self.issuers.values().filter(|entry| entry.wildcard && entry.set.is_some()).count();
+        for _ in MAX_WILDCARD_SETS..wildcards {
+            let bounded = self.issuers.iter().filter(|(_, entry)| entry.wildcard && entry.set.is_some());
+            let Some(oldest) = bounded.min_by_key(|(_, entry)| entry.last_use).map(|(issuer, _)| issuer.clone()) else {
+                return;
+            };
+            self.issuers.remove(&oldest);
+        }
     }
 }
 
@@ -423,6 +443,11 @@ fn without_set(now: UnixTime, entry: &Entry) -> Decision {
 }
 
 /// CHECKS K9: one fetch for unknown key ids per cooldown, whatever comes of it.
+///
+/// Until the cooldown ends, another id that the set lacks is unknown (K4, `key_unknown`), also while that one fetch is under way. A good
+/// runner whose key is newer than that pays for someone else's junk with one refusal, which it tries again. Anything else costs more: a
+/// second fetch is the flood's, waiting for the first is what K9 forbids, and a 503 in its place would be an answer that a flood can
+/// choose and that the limit on refusals does not count.
 fn unknown_kid(now: UnixTime, entry: &mut Entry, set: Rc<JwkSet>, kid: Option<&str>) -> Decision {
     let cooling = entry.unknown_kid_at.is_some_and(|at| now.since(at) < COOLDOWN);
     if let Some((until, cause)) = entry.paused(COOLDOWN, now) {
@@ -778,6 +803,29 @@ mod tests {
         assert!(cache.record(T0.plus(511), &due.key_set(), None, fetched(&["a"], 600)).is_ok());
         let _ = cache.decide(T0.plus(990), &named(), Some("a"));
         assert_eq!(cache.take_due(), None);
+    }
+
+    /// CHECKS K9: a refresh is no way around the bound, also when its set was pushed out before it came back.
+    #[test]
+    fn k9_refreshed_wildcard_sets_stay_among_the_64() {
+        let mut cache = JwksCache::default();
+        let issuers: Vec<String> = (0..200).map(|n| format!("https://gke/{n}")).collect();
+        let mut due = Vec::new();
+        for issuer in &issuers {
+            let wanted = wildcard(issuer);
+            assert!(cache.record(T0, &wanted, Some("a"), fetched(&["a"], 300)).is_ok());
+            assert!(matches!(cache.decide(T0.plus(290), &wanted, Some("a")), Decision::Use(_)));
+            let refresh = cache.take_due().unwrap();
+            assert_eq!(refresh.key_set(), wanted);
+            due.push(refresh);
+        }
+        let kept = due.iter().filter(|refresh| cache.keeps(T0.plus(291), &refresh.key_set()));
+        assert_eq!(kept.count(), MAX_WILDCARD_SETS);
+        for refresh in &due {
+            assert!(cache.record(T0.plus(291), &refresh.key_set(), None, fetched(&["a"], 300)).is_ok());
+            assert!(cache.issuers.len() <= MAX_WILDCARD_SETS, "{}", cache.issuers.len());
+        }
+        assert!(cache.issuers.values().all(|entry| entry.wildcard));
     }
 
     proptest! {

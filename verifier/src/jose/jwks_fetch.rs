@@ -74,8 +74,11 @@ pub async fn fetch_set<H: HttpClient, S: JwksStore>(
 
 /// Fetches a set again before it ends being fresh: for the time after an answer has been sent.
 pub async fn refresh<H: HttpClient, S: JwksStore>(sources: KeySources<'_, H, S>, now: UnixTime, due: &RefreshDue) {
-    // A failure is recorded, and the present set goes on serving while it may.
-    let _ = fetch_and_record(sources, now, &due.key_set(), None).await;
+    let wanted = due.key_set();
+    if sources.cache.borrow().keeps(now, &wanted) {
+        // A failure is recorded, and the present set goes on serving while it may.
+        let _ = fetch_and_record(sources, now, &wanted, None).await;
+    }
 }
 
 async fn fetch_and_record<H: HttpClient, S: JwksStore>(
