@@ -325,12 +325,32 @@ fn everything_wrong_is_said_at_once() {
     );
 }
 
+/// CHECKS A4: an empty expectation stands, and refuses everything.
 #[test]
-fn aws_rules_need_a_region() {
+fn a4_aws_rules_without_a_region_stand_with_a_warning_and_match_nothing() {
     let rest = "tenants = [{ id = \"a\", rules = [{ mode = \"aws-sts\", account = \"111122223333\", role = \"r\" }] }]";
-    let problems = compile(&minimal(rest)).unwrap_err();
-    assert_eq!((problems.len(), problems[0].path.as_str()), (1, "tenants[0].rules[0]"));
-    assert!(problems[0].message.contains("allows no region"), "{problems:?}");
+    let policy = policy(&minimal(rest));
+    let [warning] = policy.warnings() else { panic!("{:#?}", policy.warnings()) };
+    assert_eq!(warning.path, "tenants[0].rules[0]");
+    assert!(warning.message.contains("allows no region"), "{warning:?}");
+    let evidence = protocol::AwsStsEvidence {
+        region: "us-east-1".into(),
+        headers: vec![("host".into(), "sts.us-east-1.amazonaws.com".into())],
+        body: protocol::STS_BODY.into(),
+    };
+    let check = crate::evidence::aws_sts::CheckedRequest::check;
+    let denial =
+        check(&evidence, policy.aws_sts(), policy.audience(), &[0; 32], UnixTime::MAX, &mut Trace::off()).unwrap_err();
+    assert_eq!(denial.reason, Some(Reason::RegionNotAllowed));
+}
+
+/// A look at every earlier problem for each missing field would take minutes here.
+#[test]
+fn fifty_thousand_missing_fields_are_all_named() {
+    let json = serde_json::json!({"trust_domain": "e.example", "audience": "e.example", "tenants": vec![serde_json::json!({}); 50_000]});
+    let problems = Policy::compile(serde_json::from_value(json).unwrap()).unwrap_err();
+    assert_eq!(problems.len(), 50_000);
+    assert_eq!(problems[49_999].path, "tenants[49999].id");
 }
 
 fn two_tenants(one: &str, two: &str) -> String {

@@ -14,13 +14,17 @@ use serde_json::Value;
 pub(super) struct Report {
     pub(super) problems: Vec<PolicyProblem>,
     pub(super) warnings: Vec<PolicyProblem>,
+    /// Paths of the problems.
+    faulty: BTreeSet<String>,
     /// Paths where something else stands in place of a table: what it lacks is not worth saying.
     no_tables: BTreeSet<String>,
 }
 
 impl Report {
     pub(super) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(PolicyProblem { path: path.into(), message: message.into() });
+        let path = path.into();
+        self.faulty.insert(path.clone());
+        self.problems.push(PolicyProblem { path, message: message.into() });
     }
 
     pub(super) fn warning(&mut self, path: impl Into<String>, message: impl Into<String>) {
@@ -30,7 +34,7 @@ impl Report {
     /// Says that a field is missing, unless it or its table is there with another fault.
     pub(super) fn missing(&mut self, path: &str, message: impl Into<String>) {
         let table = path.rsplit_once('.').map_or("", |(table, _)| table);
-        if !self.no_tables.contains(table) && !self.problems.iter().any(|problem| problem.path == path) {
+        if !self.no_tables.contains(table) && !self.faulty.contains(path) {
             self.problem(path, message);
         }
     }

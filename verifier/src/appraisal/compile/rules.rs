@@ -240,7 +240,8 @@ fn gke_parts_fit(project: &str, location: &str, cluster: &str) -> bool {
     parse_gke_issuer(&parts.issuer()) == Some(parts)
 }
 
-/// An `aws-sts` rule needs a region that evidence may come from.
+/// An `aws-sts` rule needs a region that evidence may come from. Without one it stands and never matches: an empty list refuses everything
+/// (CHECKS A4).
 pub(super) fn check_against_regions(rules: &[PlacedRule], settings: &AwsStsSettings, report: &mut Report) {
     let aws = rules.iter().filter_map(|placed| match &placed.rule {
         Rule::Aws(rule) => Some((placed, rule)),
@@ -253,8 +254,8 @@ pub(super) fn check_against_regions(rules: &[PlacedRule], settings: &AwsStsSetti
         .collect();
     for (placed, rule) in aws {
         if settings.regions.is_empty() {
-            let message = "is an aws-sts rule, but aws_sts.regions allows no region: it could never match";
-            report.problem(placed.path.clone(), message);
+            let message = "is an aws-sts rule, but aws_sts.regions allows no region: it can never match";
+            report.warning(placed.path.clone(), message);
         } else if let Some(partition) = rule.partition.as_deref().filter(|id| !partitions.contains(id)) {
             let message = format!("aws_sts.regions allows no region of {partition}: the rule can never match");
             report.warning(format!("{}.partition", placed.path), message);
