@@ -245,11 +245,11 @@ fn has_second_key(subject: &Subject<'_>, plan: &Plan, standing: Standing) -> Res
     Ok(true)
 }
 
-/// `bootstrap-token` (CHECKS B1 to B5; PROTOCOL, Serials).
+/// `bootstrap-token` (CHECKS B1 to B5; PROTOCOL, Serials). Every refusal of a token has read the same and compared as much (CHECKS B5).
 fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapClaim) -> Result<Assessed, Stop> {
-    let token = live_token(store, claim, subject.now)?;
     let digest = use_digest(&claim.id, &subject.command.spki_sha256);
     let used = store.evidence(&digest)?;
+    let token = live_token(store.token(&claim.id)?, claim, subject.now)?;
     let same_use = subject.known.is_some() || used.is_some();
     if !same_use && token.uses >= token.max_uses {
         return Err(refused(TokenCause::UsedUp));
@@ -276,9 +276,15 @@ fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapC
     })
 }
 
-fn live_token(store: &dyn Store, claim: &BootstrapClaim, now: UnixTime) -> Result<Token, Stop> {
-    let Some(token) = store.token(&claim.id)? else { return Err(refused(TokenCause::Unknown)) };
-    if !bool::from(token.secret_sha256.as_bytes().ct_eq(claim.secret_sha256.as_bytes())) {
+/// Stands in for the hash of a token that there is none of: what no SHA-256 is known to give.
+const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The token of the record, if the claim is it and it is still good. An unknown one is compared like any other.
+fn live_token(token: Option<Token>, claim: &BootstrapClaim, now: UnixTime) -> Result<Token, Stop> {
+    let kept = token.as_ref().map_or(NO_HASH, |token| &token.secret_sha256);
+    let same = bool::from(kept.as_bytes().ct_eq(claim.secret_sha256.as_bytes()));
+    let Some(token) = token else { return Err(refused(TokenCause::Unknown)) };
+    if !same {
         return Err(refused(TokenCause::WrongSecret));
     }
     if token.revoked {

@@ -1,5 +1,6 @@
 //! [`Store`] in memory, with transactions by snapshot: the fake that tests run on.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use protocol::Mode;
@@ -29,9 +30,33 @@ pub struct MemoryStore {
     outbox: BTreeMap<u64, Revocation>,
     outbox_seq: u64,
     meta: BTreeMap<String, String>,
+    reads: Reads,
 }
 
+/// Which reads were made, in order. No part of what a store holds: any two are equal.
+#[derive(Debug, Clone, Default)]
+struct Reads(RefCell<Vec<&'static str>>);
+
+impl Reads {
+    fn note(&self, what: &'static str) {
+        self.0.borrow_mut().push(what);
+    }
+}
+
+impl PartialEq for Reads {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Reads {}
+
 impl MemoryStore {
+    /// Names of the reads since the last call of this, in order.
+    pub fn take_reads(&self) -> Vec<&'static str> {
+        self.reads.0.take()
+    }
+
     /// Runs `body`; what it wrote is taken back when it fails.
     pub fn transaction<T, E>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let before = self.clone();
@@ -59,6 +84,7 @@ fn follows(id: &str, after: Option<&str>) -> bool {
 
 impl Store for MemoryStore {
     fn token(&self, id: &str) -> Stored<Option<Token>> {
+        self.reads.note("token");
         Ok(self.tokens.get(id).cloned())
     }
 
@@ -72,10 +98,12 @@ impl Store for MemoryStore {
     }
 
     fn runner(&self, id: &str) -> Stored<Option<Runner>> {
+        self.reads.note("runner");
         Ok(self.runners.get(id).cloned())
     }
 
     fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>> {
+        self.reads.note("runner_by_key");
         let indexed = self.keys.keys().filter(|(spki, _)| spki == spki_sha256).map(|(_, id)| id.as_str());
         let mut owners: Vec<&Runner> = indexed
             .chain([first])
@@ -87,6 +115,7 @@ impl Store for MemoryStore {
     }
 
     fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing> {
+        self.reads.note("standing");
         let banned = |scope, subject: &str| self.bans.contains_key(&(scope, mode, subject.to_owned()));
         let is_other = |runner: &Runner| {
             runner.id != runner_id
@@ -140,6 +169,7 @@ impl Store for MemoryStore {
     }
 
     fn serial(&self, runner_id: &str, serial: &str) -> Stored<Option<AllottedSerial>> {
+        self.reads.note("serial");
         Ok(self.serials.get(&(runner_id.to_owned(), serial.to_owned())).cloned())
     }
 
@@ -149,6 +179,7 @@ impl Store for MemoryStore {
     }
 
     fn renewal_of(&self, runner_id: &str, parent: &str, spki_sha256: &str) -> Stored<Option<AllottedSerial>> {
+        self.reads.note("renewal_of");
         Ok(self
             .serials
             .values()
@@ -162,6 +193,7 @@ impl Store for MemoryStore {
     }
 
     fn latest_serial(&self, runner_id: &str, spki_sha256: &str) -> Stored<Option<AllottedSerial>> {
+        self.reads.note("latest_serial");
         Ok(self
             .serials
             .values()
@@ -198,6 +230,7 @@ impl Store for MemoryStore {
     }
 
     fn evidence(&self, digest: &str) -> Stored<Option<EvidenceRecord>> {
+        self.reads.note("evidence");
         Ok(self.evidence.get(digest).cloned())
     }
 

@@ -61,6 +61,37 @@ mod tests {
         }
     }
 
+    /// CHECKS B5: what a refusal costs does not tell why. The same reads in the same order, and one comparison of hashes, whatever the
+    /// cause (a token that there is none of is compared too, see `live_token`).
+    #[test]
+    fn every_refusal_of_a_token_does_the_same_work() {
+        use crate::registry::suite::world::{NOW, World, admin, by_token};
+        use crate::registry::tokens;
+
+        let mut store = MemoryStore::default();
+        let mut world = World::new(&mut store);
+        let [used_up, revoked, expired, live] = [(); 4].map(|()| world.mint(1));
+        world.enroll(&by_token(&used_up.token, "k1")).unwrap();
+        tokens::revoke(world.store, &admin(), &revoked.id, NOW).unwrap().unwrap();
+        let (head, secret) = live.token.rsplit_once('_').unwrap();
+        let wrong = format!("{head}_{}", "a".repeat(52));
+        let unknown = format!("rpbt_acme_{}_{secret}", "a".repeat(16));
+        let mut work = Vec::new();
+        for (token, now) in [
+            (&unknown, NOW),
+            (&wrong, NOW),
+            (&revoked.token, NOW),
+            (&used_up.token, NOW),
+            (&expired.token, NOW.plus(3_600)),
+        ] {
+            store.take_reads();
+            World { store: &mut store, now }.enroll(&by_token(token, "k2")).unwrap_err();
+            work.push(store.take_reads());
+        }
+        assert_eq!(work[0], ["runner_by_key", "runner", "evidence", "token", "runner_by_key"]);
+        assert!(work.iter().all(|reads| *reads == work[0]), "{work:#?}");
+    }
+
     #[test]
     fn a_failed_transaction_leaves_nothing() {
         let mut store = MemoryStore::default();
