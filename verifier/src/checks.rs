@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! checks {
     ($($(#[$meta:meta])* $id:ident = $name:literal,)+) => {
-        /// A check of CHECKS.md.
+        /// A check of CHECKS.md, or (M) one of ours that stands between them. Those of [`Check::of_mode`] show in traces.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Check { $(#[doc = $name] $id,)+ }
 
@@ -40,6 +40,7 @@ checks! {
     S11 = "answer of STS",
     S12 = "ARN grammar",
     S13 = "identity",
+    S14 = "failures of STS",
     K1 = "token form",
     K2 = "algorithm and header",
     K3 = "issuer",
@@ -47,8 +48,25 @@ checks! {
     K5 = "audience and times",
     K6 = "service account",
     K7 = "replay",
+    K8 = "key sets and their cache",
+    K9 = "unknown keys and issuers",
     B1 = "token form and tenant",
+    B2 = "tenant of the token's record",
     B3 = "token state",
+    B4 = "everything else before the token",
+    B5 = "one message",
+    I1 = "certificate signing request",
+    I2 = "certificate profile",
+    I3 = "allotment before signing",
+    I4 = "renewal",
+    I5 = "re-attestation",
+    I6 = "ban and eviction",
+    I7 = "revocation list",
+    I8 = "mutual TLS at the edge",
+    A1 = "bearers and rate limits",
+    A2 = "no panic",
+    A3 = "logs",
+    A4 = "verify first, empty expectations refuse",
     M1 = "mapping to a tenant",
     M2 = "ban and state",
 }

@@ -8,6 +8,8 @@
 //! Each step takes the type that only the step before can make, so that skipping a check does not compile. A refusal at any step is
 //! one type, [`Denial`], made where the check is and carried out unchanged.
 //!
+//! Nothing here panics on any input (CHECKS A2): what could is denied by the lints below, and `fuzz/` looks for the rest.
+//!
 //! Out of scope: I/O, clocks and the platform. Time is an argument ([`UnixTime`]); everything else from outside is a trait of [`ports`].
 #![cfg_attr(
     not(test),

@@ -28,7 +28,9 @@ use x509_cert::ext::pkix::{
     SubjectAltName, SubjectKeyIdentifier,
 };
 
+use super::bootstrap_token::is_tenant_id;
 use crate::appraisal::Rule;
+use crate::checks::Check;
 use crate::encoding::{b64url, from_b64url, hex, sha256, shown};
 use crate::issuance::signed::{Signed, ecdsa_with_sha256};
 use crate::issuance::{CaCertificate, IssuingCa, Serial, VerifiedCsr, pem, spiffe_id};
@@ -345,13 +347,7 @@ fn subject_names(certificate: &Certificate) -> Option<(String, String)> {
     };
     let tenant = text(first.iter().next()?, rfc4519::ORGANIZATION_NAME)?;
     let runner_id = text(second.iter().next()?, rfc4519::COMMON_NAME)?;
-    (is_tenant(&tenant) && is_runner_id(&runner_id)).then_some((tenant, runner_id))
-}
-
-/// `[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?` (PROTOCOL, Policy).
-fn is_tenant(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len()) && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+    (is_tenant_id(&tenant) && is_runner_id(&runner_id)).then_some((tenant, runner_id))
 }
 
 /// 26 characters of lower-case base32 (PROTOCOL, Runner id).
@@ -439,5 +435,5 @@ fn proof_invalid(why: &str) -> Denial {
 }
 
 fn refused(reason: Reason, detail: &str) -> Denial {
-    Denial { reason: Some(reason), ..Denial::new(Code::AttestationInvalid, detail) }
+    Denial::evidence(Check::I4, reason, detail)
 }

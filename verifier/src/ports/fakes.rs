@@ -1,6 +1,8 @@
 //! Fakes of the ports: in memory, deterministic, always ready. For tests of this and other crates.
 #![allow(clippy::panic, clippy::missing_panics_doc, reason = "a fake stops the test that uses it wrongly")]
 
+mod outside;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+pub use self::outside::{AnySignature, FakeOutside};
 use super::{HttpClient, HttpError, HttpRequest, HttpResponse};
 
 /// What a fake call ends in.
