@@ -3,11 +3,14 @@
 //!
 //! [`emulators::sts`] is an AWS STS, [`emulators::oidc`] a Kubernetes OIDC issuer, both on
 //! loopback, both able to misbehave on command. [`process`] runs a child and captures it. [`stack`] is all of it
-//! together with the verifier in workerd. The binary `emulators` offers the two servers to other processes. The
+//! together with the verifier in workerd; [`workerd`] is workerd alone, for `cargo xtask bench`. The binary `emulators` offers the two servers to other processes. The
 //! scenarios themselves are in `tests/`.
 
 #![allow(clippy::missing_panics_doc, reason = "in test support a panic is a failed test, and says so itself")]
 
 pub mod emulators;
+pub mod figures;
 pub mod process;
 pub mod stack;
+pub mod usage;
+pub mod workerd;

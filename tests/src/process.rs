@@ -166,10 +166,19 @@ impl ChildProcess {
         Ok(process)
     }
 
+    /// The same as [`Self::spawn`] with standard output thrown away: for a server that logs every request there.
+    pub fn spawn_without_stdout(command: &mut Command) -> Result<Self, ProcessError> {
+        Self::start_with(command.stdin(Stdio::null()), Stdio::null())
+    }
+
     fn start(command: &mut Command) -> Result<Self, ProcessError> {
+        Self::start_with(command, Stdio::piped())
+    }
+
+    fn start_with(command: &mut Command, stdout: Stdio) -> Result<Self, ProcessError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command
-            .stdout(Stdio::piped())
+            .stdout(stdout)
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()

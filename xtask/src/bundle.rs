@@ -54,6 +54,9 @@ pub const SCRIPT: &str = "index.js";
 /// The module of a bundle.
 pub const WASM: &str = "index_bg.wasm";
 
+/// What takes the names out.
+pub const NAMELESS: [&str; 2] = ["--strip-debug", "--strip-producers"];
+
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
 const WASM_FEATURES: [&str; 7] = [
     "--enable-mutable-globals",
@@ -122,10 +125,10 @@ fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
         remove(fs::remove_dir_all(fresh))?;
         fs::create_dir_all(fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
     }
-    bind(tools, profile, &bound)?;
+    bind(tools, &module(profile), &bound)?;
     match profile {
         Profile::Release => {
-            optimise(tools, &bound.join(BOUND), &dir.join(WASM), &["--strip-debug", "--strip-producers"])?;
+            optimise(tools, &bound.join(BOUND), &dir.join(WASM), &NAMELESS)?;
         }
         Profile::Dev => _ = fs::copy(bound.join(BOUND), dir.join(WASM))?,
     }
@@ -134,9 +137,9 @@ fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
 }
 
 /// Target `web`: the entry module instantiates, and takes a new instance when one has trapped.
-fn bind(tools: &Tools, profile: Profile, to: &Path) -> Result<()> {
+pub fn bind(tools: &Tools, module: &Path, to: &Path) -> Result<()> {
     let mut command = tools.command(tools.wasm_bindgen.join("wasm-bindgen"));
-    command.arg(module(profile)).arg("--out-dir").arg(to).args(["--out-name", "glue", "--target", "web"]);
+    command.arg(module).arg("--out-dir").arg(to).args(["--out-name", "glue", "--target", "web"]);
     command.args(["--no-typescript", "--omit-default-module-path", "--experimental-reset-state-function"]);
     process::run_quietly_on_stdout(&mut command)
 }
@@ -148,7 +151,8 @@ pub fn named(tools: &Tools) -> Result<PathBuf> {
     Ok(named)
 }
 
-fn optimise(tools: &Tools, from: &Path, to: &Path, names: &[&str]) -> Result<()> {
+/// For size first; `names` says what becomes of the names.
+pub fn optimise(tools: &Tools, from: &Path, to: &Path, names: &[&str]) -> Result<()> {
     let mut command = tools.command(Tools::npm_bin("wasm-opt"));
     command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).arg("-Oz").args(names);
     process::run_quietly_on_stdout(&mut command)

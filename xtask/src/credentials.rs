@@ -20,10 +20,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Whether this checkout has any.
+    pub fn are_made() -> bool {
+        dir().is_dir()
+    }
+
     /// Those of this checkout.
     pub fn load_or_make() -> Result<Self> {
         let _lock = tools::lock(&paths::scratch(), "credentials.lock")?;
-        let dir = paths::root().join(".dev/ca");
+        let dir = dir();
         if !dir.is_dir() {
             make(&dir)?;
             note(format_args!("development CA and tokens made in {}", dir.display()));
@@ -41,6 +46,10 @@ impl Credentials {
             worker_secrets: dir.join("worker-secrets.json"),
         })
     }
+}
+
+fn dir() -> PathBuf {
+    paths::root().join(".dev/ca")
 }
 
 /// Into a folder beside first, so that a run that is cut short leaves nothing that looks whole.

@@ -1,8 +1,9 @@
-//! Project commands of RootPilot Edge: `cargo xtask build|test|dev|demo`.
+//! Project commands of RootPilot Edge: `cargo xtask build|test|dev|demo|bench`.
 //!
 //! Every command sets up the tools it needs first (see [`tools`]), so a fresh clone needs only Rust and Node.js.
 //! Data goes to standard output, progress to standard error. Out of scope: deploying.
 
+mod bench;
 mod binaries;
 mod bundle;
 mod credentials;
@@ -69,6 +70,10 @@ enum Command {
     Dev(dev::DevArgs),
     /// Show the bytes of the worker's code by crate
     Size,
+    /// Measure the worker beside a JavaScript worker that does the same, in bare workerd
+    ///
+    /// Prints a table and writes target/bench/report.json. Wants a machine that does nothing else; about ten minutes.
+    Bench(bench::BenchArgs),
     /// Install the tools and stop
     Setup,
     /// Run a program until standard input ends
@@ -90,6 +95,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Dev(args) => dev::run(&args),
         Command::Size => tools::prepare(tools::Need::Build).and_then(|tools| size::by_crate(&tools)).map(|()| true),
+        Command::Bench(args) => bench::run(&args),
         Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),
         Command::Guard { program } => process::guard(&program),
     };

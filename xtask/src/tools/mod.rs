@@ -88,6 +88,16 @@ pub fn prepare(need: Need) -> Result<Tools> {
     })
 }
 
+/// Installs the packages of the lock file in `source` into `to/node_modules`, unless they are there.
+pub fn install_packages(source: &Path, to: &Path) -> Result<()> {
+    npm::install_elsewhere(source, to)
+}
+
+/// The workerd program of this platform.
+pub fn workerd() -> Result<PathBuf> {
+    npm::workerd()
+}
+
 /// Says at once, and not after a quarter of an hour of set-up, that the `openssl` program is missing.
 pub fn openssl() -> Result<()> {
     crate::process::capture(Command::new("openssl").arg("version")).map(drop).context(

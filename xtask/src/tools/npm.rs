@@ -36,27 +36,60 @@ pub fn lock_hash() -> Result<String> {
     Ok(format!("npm-{:016x}", hasher.finish()))
 }
 
-/// Copied here from package-lock.json after an installation that succeeded.
+/// Packages of the lock file in `source`, in `to/node_modules`: those of the benches, which nobody else needs.
+pub fn install_elsewhere(source: &Path, to: &Path) -> Result<()> {
+    let _lock = super::lock(&paths::scratch(), "npm.lock")?;
+    let lock = fs::read(source.join(LOCK_FILE)).with_context(|| format!("no {LOCK_FILE} in {}", source.display()))?;
+    let stamp = to.join("node_modules").join(STAMP);
+    if fs::read(&stamp).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    fs::create_dir_all(to)?;
+    fs::write(to.join(LOCK_FILE), &lock)?;
+    fs::copy(source.join("package.json"), to.join("package.json"))?;
+    ci(to)?;
+    fs::write(stamp, lock).context("cannot write to node_modules")
+}
+
+/// The program itself: the package's own launcher is a script that Node.js runs.
+pub fn workerd() -> Result<PathBuf> {
+    let arch = if std::env::consts::ARCH == "aarch64" { "arm64" } else { "64" };
+    let system = if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS };
+    let program = modules().join(format!("@cloudflare/workerd-{system}-{arch}/bin/workerd"));
+    if program.is_file() {
+        Ok(program)
+    } else {
+        bail!("workerd has no package for this platform: {}", program.display())
+    }
+}
+
+const LOCK_FILE: &str = "package-lock.json";
+/// Copied from the lock file after an installation that succeeded.
+const STAMP: &str = ".installed-lock.json";
+
 fn stamp() -> PathBuf {
-    modules().join(".installed-lock.json")
+    modules().join(STAMP)
 }
 
 fn wanted() -> Result<Vec<u8>> {
-    fs::read(paths::root().join("package-lock.json")).context("cannot read package-lock.json")
+    fs::read(paths::root().join(LOCK_FILE)).context("cannot read package-lock.json")
 }
 
 fn current() -> bool {
     matches!((fs::read(stamp()), wanted()), (Ok(installed), Ok(wanted)) if installed == wanted)
 }
 
+fn ci(folder: &Path) -> Result<()> {
+    let mut npm = Command::new("npm");
+    // Warnings would be about the npm that runs this: the Node.js it installs is the one used.
+    npm.current_dir(folder).args(["ci", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    process::run_quietly_on_stdout(&mut npm).context("npm ci failed; it needs Node.js with npm and the npm registry")
+}
+
 fn install() -> Result<()> {
     let step = Step::begin("npm ci (wrangler, workerd, wasm-opt, esbuild, Node.js 24)");
     note("about 170 MB from the registry, 520 MB unpacked into node_modules");
-    let mut npm = Command::new("npm");
-    // Warnings would be about the npm that runs this: the Node.js it installs is the one used.
-    npm.current_dir(paths::root()).args(["ci", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts"]);
-    process::run_quietly_on_stdout(&mut npm)
-        .context("npm ci failed; it needs Node.js with npm and the npm registry")?;
+    ci(paths::root())?;
     fs::write(stamp(), wanted()?).context("cannot write to node_modules")?;
     step.end("installed");
     Ok(())
