@@ -116,7 +116,9 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
             assert_eq!(answer.status, 503, "{}: {}", cluster.name, answer.text());
             assert_retryable(&answer, "upstream_unavailable");
             assert!(answer.text().contains(&cluster.issuer), "{}", answer.text());
-            assert_eq!(cluster.fetches(&stack), 1, "{}", cluster.name);
+            // workerd sends a GET again when a connection that it had kept breaks (RFC 9110 section 9.2.2), at most once for each it kept.
+            let kept = if matches!(cluster.name.as_str(), "down-close" | "down-reset") { all.len() as u64 } else { 0 };
+            assert!((1..=1 + kept).contains(&cluster.fetches(&stack)), "{}", cluster.name);
         }
     });
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
