@@ -10,14 +10,12 @@ use serde_json::Value;
 use crate::foreign::openssl;
 use crate::support::{Held, assert_certificate_invalid, enroll_pod};
 
-/// Runs `edgectl ca …` in the stack's folder.
+/// Runs `edgectl ca …`; a name that begins with @ is in the stack's folder.
 #[track_caller]
 fn ca(stack: &Stack, arguments: &[&str]) -> Value {
-    let at = |argument: &&str| {
-        if argument.starts_with("--") || !argument.contains('@') {
-            return (*argument).to_owned();
-        }
-        stack.folder().join(&argument[1..]).display().to_string()
+    let at = |argument: &&str| match argument.strip_prefix('@') {
+        Some(name) => stack.folder().join(name).display().to_string(),
+        None => (*argument).to_owned(),
     };
     let arguments: Vec<String> = ["ca"].iter().chain(arguments).map(at).collect();
     stack.edgectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).expect(0).json()

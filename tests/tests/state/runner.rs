@@ -21,21 +21,27 @@ const SOON: Duration = Duration::from_secs(30);
 struct Running<'a> {
     host: &'a Host,
     process: ChildProcess,
+    /// Their serials.
+    known: Vec<String>,
 }
 
 impl<'a> Running<'a> {
     fn start(host: &'a Host) -> Self {
-        Self { host, process: host.start() }
+        Self { host, process: host.start(), known: Vec::new() }
     }
 
-    /// The next line on standard output that speaks of another certificate than `known`.
+    /// The next line on standard output that speaks of a certificate not spoken of before.
     #[track_caller]
-    fn other_than(&mut self, known: &str) -> Value {
+    fn next_certificate(&mut self) -> Value {
+        let known = &self.known;
         let line = self.process.wait_for_line(Stream::Stdout, "another certificate", SOON, |line| {
-            serde_json::from_str::<Value>(line).is_ok_and(|line| line["serial"].is_string() && line["serial"] != known)
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            line["serial"].as_str().is_some_and(|serial| known.iter().all(|known| known != serial))
         });
         let line = line.unwrap_or_else(|error| panic!("{error}\n{}", self.process.stderr()));
-        serde_json::from_str(&line).unwrap()
+        let line: Value = serde_json::from_str(&line).unwrap();
+        self.known.push(text(&line, "serial"));
+        line
     }
 
     /// Asks it to renew now.
@@ -91,15 +97,15 @@ fn it_renews_with_a_new_key_each_time_and_stays_the_same_runner() {
     let stack = STACK.lock();
     let host = pod_host(&stack, "renews");
     let mut runner = Running::start(&host);
-    let first = runner.other_than("");
+    let first = runner.next_certificate();
     let runner_id = text(&first, "runner_id");
-    let (mut last, mut keys) = (text(&first, "serial"), vec![key_of(&host)]);
+    let mut keys = vec![key_of(&host)];
     for _ in 0..3 {
         runner.hurry();
-        let next = runner.other_than(&last);
+        let next = runner.next_certificate();
         assert_eq!(next["runner_id"], first["runner_id"]);
-        last = text(&next, "serial");
-        assert_eq!((runner.serial(), stack.admin().runner("acme", &runner_id).serial), (last.clone(), last.clone()));
+        assert_eq!(next["serial"], runner.serial());
+        assert_eq!(stack.admin().runner("acme", &runner_id).serial, runner.serial());
         keys.push(key_of(&host));
     }
     keys.sort_unstable();
@@ -122,7 +128,7 @@ fn killed_between_storing_the_key_and_the_answer_it_goes_on_from_there() {
     let relay = Relay::start(&stack);
     let host = pod_host(&stack, "crashes").with("RUNNER_CONTROL_PLANE_URL", relay.url());
     let mut runner = Running::start(&host);
-    let first = runner.other_than("");
+    let first = runner.next_certificate();
     let (runner_id, enrolled) = (text(&first, "runner_id"), text(&first, "serial"));
     let key = key_of(&host);
 
@@ -135,12 +141,12 @@ fn killed_between_storing_the_key_and_the_answer_it_goes_on_from_there() {
     assert_eq!((serial_of(&host), key_of(&host)), (enrolled.clone(), key), "the disk has the old one");
 
     let mut runner = Running::start(&host);
-    assert_eq!(runner.other_than("")["serial"], enrolled);
+    assert_eq!(runner.next_certificate()["serial"], enrolled);
     runner.hurry();
-    let repaired = runner.other_than(&enrolled);
+    let repaired = runner.next_certificate();
     assert_eq!((text(&repaired, "serial"), text(&repaired, "runner_id")), (allotted.clone(), runner_id.clone()));
     runner.hurry();
-    let after = text(&runner.other_than(&allotted), "serial");
+    let after = text(&runner.next_certificate(), "serial");
     assert_eq!(runner.serial(), after);
     assert_eq!(state(&stack, &runner_id), "active");
     let renewals = events_of(&stack, &runner_id).into_iter().filter(|event| event["type"] == "renew");
@@ -182,7 +188,7 @@ fn past_its_reattestation_it_attests_and_keeps_its_id() {
     let mut stack = Stack::start(Options::new("state-reattests"));
     let host = pod_host(&stack, "reattests");
     let mut runner = Running::start(&host);
-    let first = runner.other_than("");
+    let first = runner.next_certificate();
     let (runner_id, enrolled) = (text(&first, "runner_id"), text(&first, "serial"));
 
     stack.stop();
@@ -201,13 +207,13 @@ fn past_its_reattestation_it_attests_and_keeps_its_id() {
     assert_eq!((&denied[0]["reason"], &denied[1]["code"]), (&json!("token_reused"), &json!("must_reattest")));
     assert_eq!(runner.serial(), enrolled);
     refresh_token(&stack, &host, "reattests");
-    let again = runner.other_than(&enrolled);
+    let again = runner.next_certificate();
     assert_eq!(text(&again, "runner_id"), runner_id);
     let record = stack.admin().runner("acme", &runner_id);
     assert_eq!(record.serial, runner.serial());
     assert!(record.attested_at > long_ago, "{} {long_ago}", record.attested_at);
     runner.hurry();
-    assert_eq!(text(&runner.other_than(&record.serial), "runner_id"), runner_id);
+    assert_eq!(text(&runner.next_certificate(), "runner_id"), runner_id);
     assert!(runner.process.terminate().unwrap().success());
 }
 
@@ -216,7 +222,7 @@ fn banned_it_keeps_what_it_has_and_says_why() {
     let stack = STACK.lock();
     let host = pod_host(&stack, "runner-banned");
     let mut runner = Running::start(&host);
-    let first = runner.other_than("");
+    let first = runner.next_certificate();
     let (runner_id, enrolled) = (text(&first, "runner_id"), text(&first, "serial"));
     stack.admin().ban("acme", &runner_id, &json!({"reason": "lost"}));
     let known = runner.lines();
@@ -230,9 +236,9 @@ fn banned_it_keeps_what_it_has_and_says_why() {
     let _ = stack.admin().unban("acme", &runner_id);
     refresh_token(&stack, &host, "runner-banned");
     let mut runner = Running::start(&host);
-    assert_eq!(runner.other_than("")["serial"], enrolled);
+    assert_eq!(runner.next_certificate()["serial"], enrolled);
     runner.hurry();
-    let back = runner.other_than(&enrolled);
+    let back = runner.next_certificate();
     assert_eq!(text(&back, "runner_id"), runner_id);
     assert_eq!(state(&stack, &runner_id), "active");
     assert!(runner.process.terminate().unwrap().success());
@@ -243,7 +249,7 @@ fn evicted_it_comes_back_with_new_evidence() {
     let stack = STACK.lock();
     let host = pod_host(&stack, "runner-evicted");
     let mut runner = Running::start(&host);
-    let first = runner.other_than("");
+    let first = runner.next_certificate();
     let (runner_id, enrolled) = (text(&first, "runner_id"), text(&first, "serial"));
     stack.admin().evict("acme", &runner_id);
     let known = runner.lines();
@@ -251,7 +257,7 @@ fn evicted_it_comes_back_with_new_evidence() {
     runner.says("token_reused", known);
     stack.admin().0.get(&format!("/v1/admin/tenants/acme/runners/{runner_id}")).assert_problem(404, "not_found", "");
     refresh_token(&stack, &host, "runner-evicted");
-    let back = runner.other_than(&enrolled);
+    let back = runner.next_certificate();
     let now = stack.admin().runner("acme", &text(&back, "runner_id"));
     assert_eq!((now.serial, json!(now.state)), (text(&back, "serial"), json!("active")));
     stack.admin().assert_on_crl(&[enrolled]);
