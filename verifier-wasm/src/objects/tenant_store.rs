@@ -9,7 +9,7 @@ use verifier::registry::store::{
 };
 use verifier::registry::{POLICY_VERSION, RevocationReason};
 
-use super::sql::{Bind, Row, Sql, row_number, unreadable};
+use super::sql::{Bind, Row, Sql, row_number};
 use super::tenant_rows::{self as rows, Ended, to_json};
 
 /// A tenant's storage. The schema must be in place.
@@ -98,8 +98,8 @@ impl Store for SqlStore<'_> {
 
     fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing> {
         let bindings = [mode.as_str().into(), runner_id.into(), instance.into(), now.into()];
-        let standing = self.one(rows::STANDING, &bindings, rows::standing)?;
-        standing.ok_or_else(|| unreadable("one row"))
+        // One row always, but for a tenant that was never written to.
+        Ok(self.one(rows::STANDING, &bindings, rows::standing)?.unwrap_or_default())
     }
 
     fn put_runner(&mut self, runner: &Runner) -> Stored<()> {

@@ -174,8 +174,8 @@ pub struct Ban {
     pub since: UnixTime,
 }
 
-/// What bans and other runners mean for a runner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What bans and other runners mean for a runner: nothing where there are none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
     /// A ban covers the runner or the instance.
     pub banned: bool,
