@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use edge_tests::stack::{Answer, Client, Key, Options, Stack, evidence, serial};
+use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
+
+use crate::support::{enroll_until_answered, try_enroll};
 
 /// Keys that compete for each token.
 const RIVALS: usize = 2;
@@ -24,38 +26,23 @@ struct Enrolment {
     token_id: String,
 }
 
-/// An answer, or `None` where the connection broke. Whether it was carried out is not known then.
-fn attempt(client: &Client, body: &Value) -> Option<Answer> {
-    let response = client.request("POST", "/v1/enroll").json(body).send().ok()?;
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Some(Answer { status, headers, body: response.bytes().ok()?.to_vec() })
-}
-
-/// What the callers saw: answers by enrolment, and how often a call was broken.
+/// What the callers saw: answers by enrolment, and how often a call was repeated.
 struct Seen {
     answers: Vec<Vec<Value>>,
     refused: HashSet<usize>,
-    broken: usize,
+    repeated: usize,
 }
 
 /// Runs all enrolments while `stack` is killed and restarted `kills` times, then each once more.
 fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
     let client = RwLock::new(stack.client());
-    let (next, answered, broken) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (next, answered, repeated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let run = || {
         let mut mine = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(enrolment) = enrolments.get(index) else { return mine };
-            let answer = loop {
-                let present = client.read().clone();
-                match attempt(&present, &enrolment.body) {
-                    Some(answer) if answer.status < 500 => break answer,
-                    Some(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
-                    None => _ = broken.fetch_add(1, Ordering::Relaxed),
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            };
+            let answer = enroll_until_answered(|| client.read().clone(), &enrolment.body, &repeated);
             answered.fetch_add(1, Ordering::Relaxed);
             mine.push((index, answer));
         }
@@ -76,10 +63,10 @@ fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
         callers.into_iter().flat_map(|caller| caller.join().expect("no caller panics")).collect()
     });
     let mut seen =
-        Seen { answers: vec![Vec::new(); enrolments.len()], refused: HashSet::new(), broken: broken.into_inner() };
+        Seen { answers: vec![Vec::new(); enrolments.len()], refused: HashSet::new(), repeated: repeated.into_inner() };
     // Once more: a lost answer is repaired by repeating the request, a given one is repeated.
     let again = enrolments.iter().enumerate().map(|(index, enrolment)| {
-        (index, attempt(&stack.client(), &enrolment.body).expect("nothing breaks any longer"))
+        (index, try_enroll(&stack.client(), &enrolment.body).expect("nothing breaks any longer"))
     });
     for (index, answer) in all.into_iter().chain(again) {
         if answer.status == 200 {
@@ -150,9 +137,9 @@ fn killed_at_random_moments_nothing_is_used_twice_or_unknown() {
     assert!(tokens.iter().all(|token| token["uses"] == 1), "{tokens:?}");
     assert_eq!((tokens.len(), winners.len(), runners.len()), (count / RIVALS, count / RIVALS, count / RIVALS));
     println!(
-        "{count} enrolments of {} tokens, {kills} kills: {} calls broken, {} certificates, {} runners, {} uses",
+        "{count} enrolments of {} tokens, {kills} kills: {} calls repeated, {} certificates, {} runners, {} uses",
         tokens.len(),
-        seen.broken,
+        seen.repeated,
         serials.len(),
         runners.len(),
         tokens.len()

@@ -1,10 +1,15 @@
 //! What the topics share: one stack per topic, runners enrolled by hand, many callers at once.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
+use edge_tests::stack::{Answer, Client, Key, Options, Stack, evidence, serial};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde_json::{Value, json};
+
+/// In which every enrolment is decided, however many come at once on however slow a machine.
+const DECIDED: Duration = Duration::from_mins(10);
 
 /// A stack started by the first test of a topic and used by one test at a time.
 pub struct Shared {
@@ -81,6 +86,28 @@ pub fn enroll_token(stack: &Stack, tenant: &str) -> (Held, Value) {
     let (key, token) = (Key::generate(), stack.admin().mint(tenant));
     let attestation = evidence::token("bootstrap-token", &token.token);
     (Held::from(&key, stack.enroll(&key, &attestation)), attestation)
+}
+
+/// An answer to `/v1/enroll`, or `None` where the connection broke or took too long. Whether it was carried out is not known then.
+pub fn try_enroll(client: &Client, body: &Value) -> Option<Answer> {
+    let response = client.request("POST", "/v1/enroll").json(body).send().ok()?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    Some(Answer { status, headers, body: response.bytes().ok()?.to_vec() })
+}
+
+/// Repeats an enrolment until it is decided, as a runner does; `repeated` counts what was not.
+pub fn enroll_until_answered(client: impl Fn() -> Client, body: &Value, repeated: &AtomicUsize) -> Answer {
+    let until = Instant::now() + DECIDED;
+    loop {
+        match try_enroll(&client(), body) {
+            Some(answer) if answer.status < 500 => return answer,
+            Some(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
+            None => {}
+        }
+        assert!(Instant::now() < until, "an enrolment is not decided");
+        repeated.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// State of a runner, as listed.
