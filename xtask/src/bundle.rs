@@ -49,6 +49,9 @@ impl Profile {
     }
 }
 
+/// The module as wasm-bindgen leaves it.
+const BOUND: &str = "glue_bg.wasm";
+
 /// The script of a bundle.
 pub const SCRIPT: &str = "index.js";
 /// The module of a bundle.
@@ -113,12 +116,10 @@ fn entry() -> PathBuf {
     crate_dir().join("js/entry.mjs")
 }
 
-/// Folder of what wasm-bindgen makes, and the module there.
+/// Folder of what wasm-bindgen makes.
 fn bound(profile: Profile) -> PathBuf {
     paths::scratch().join(format!("bound-{}", profile.cargo_dir()))
 }
-const BOUND: &str = "glue_bg.wasm";
-
 fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
     let bound = bound(profile);
     for fresh in [&bound, &dir.to_owned()] {

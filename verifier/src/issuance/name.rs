@@ -4,7 +4,7 @@
 
 use der::asn1::ObjectIdentifier;
 use der::oid::db::rfc4519;
-use der::{Tag, Tagged as _};
+use der::{Encode as _, Tag, Tagged as _};
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::name::Name;
 
@@ -37,7 +37,8 @@ fn attribute(attribute: &AttributeTypeAndValue) -> String {
         (Some(short), Some(text)) => [short, "=", &escaped(text)].concat(),
         (short, _) => {
             let oid = short.map_or_else(|| attribute.oid.to_string(), str::to_owned);
-            [&oid, "=#", &hex(attribute.value.value())].concat()
+            // The whole value's DER, as RFC 4514 section 2.4 has it; what was read can be written.
+            [&oid, "=#", &hex(&attribute.value.to_der().unwrap_or_default())].concat()
         }
     }
 }
@@ -50,11 +51,14 @@ fn text(attribute: &AttributeTypeAndValue) -> Option<&str> {
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (at, character) in text.char_indices() {
-        let at_end = at == 0 || at.saturating_add(1) == text.len();
-        if matches!(character, '"' | '+' | ',' | ';' | '<' | '>' | '\\')
-            || matches!((character, at), ('#', 0))
-            || (character == ' ' && at_end)
-        {
+        let (first, last) = (at == 0, at.saturating_add(1) == text.len());
+        let special = match character {
+            '"' | '+' | ',' | ';' | '<' | '>' | '\\' => true,
+            '#' => first,
+            ' ' => first || last,
+            _ => false,
+        };
+        if special {
             escaped.push('\\');
         }
         escaped.push(character);
@@ -81,6 +85,6 @@ mod tests {
     #[test]
     fn unknown_attributes_are_numbers() {
         let name: Name = "2.5.4.5=#130178,CN=a".parse().unwrap();
-        assert_eq!(readable(&name), "2.5.4.5=#78,CN=a");
+        assert_eq!(readable(&name), "2.5.4.5=#130178,CN=a");
     }
 }
