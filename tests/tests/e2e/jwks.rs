@@ -79,6 +79,11 @@ fn random_kid(options: &mut TokenOptions) {
     options.header = json!({"kid": uuid::Uuid::new_v4().to_string()});
 }
 
+/// 200 with this body.
+fn json_body(body: String) -> Fault {
+    Fault::Status { status: 200, body: Some(body), content_type: Some("application/json".to_owned()) }
+}
+
 #[test]
 fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
     let stack = STACK.lock();
@@ -104,6 +109,9 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
         ("down-no-set", shape(JwksShape::NotAKeySet)),
         ("down-malformed", shape(JwksShape::AllMalformed)),
         ("down-private", shape(JwksShape::PrivateMembers)),
+        ("down-deep", json_body(format!(r#"{{"keys":{}1{}}}"#, "[".repeat(20_000), "]".repeat(20_000)))),
+        ("down-unclosed", json_body(r#"{"keys":"#.repeat(20_000))),
+        ("down-name", json_body(format!(r#"{{"keys":[{{"{}":1}}]}}"#, "n".repeat(64 * 1024)))),
     ];
     let all = clusters(&stack, faults.each_ref().map(|(name, _)| *name));
     let plans = faults.map(|(name, fault)| FaultPlan::from(fault).on_path(&format!("/clusters/{name}/")));
