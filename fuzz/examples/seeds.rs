@@ -1,5 +1,5 @@
 //! Writes what fuzzing starts from into `corpus/`, out of the vectors of `tests/vectors` and the world of the targets. Files are named by
-//! their SHA-256, as libFuzzer's minimisation names them, so that writing again adds nothing twice.
+//! their hash, so that writing again adds nothing twice.
 //!
 //! `cargo run -p edge-fuzz --example seeds [DIR]`
 
