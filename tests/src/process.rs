@@ -79,8 +79,12 @@ struct Capture {
 }
 
 impl Capture {
-    /// Reads `source` to its end on a thread.
-    fn follow(self: &Arc<Self>, source: impl Read + Send + 'static) {
+    /// Reads `source` to its end on a thread; what is not there has ended.
+    fn follow(self: &Arc<Self>, source: Option<impl Read + Send + 'static>) {
+        let Some(source) = source else {
+            self.lines.lock().ended = true;
+            return;
+        };
         let capture = Arc::clone(self);
         std::thread::spawn(move || {
             let mut source = BufReader::new(source);
@@ -184,12 +188,8 @@ impl ChildProcess {
             .spawn()
             .map_err(|source| ProcessError::Io { program: program.clone(), source })?;
         let (stdout, stderr) = (Arc::<Capture>::default(), Arc::<Capture>::default());
-        if let Some(source) = child.stdout.take() {
-            stdout.follow(source);
-        }
-        if let Some(source) = child.stderr.take() {
-            stderr.follow(source);
-        }
+        stdout.follow(child.stdout.take());
+        stderr.follow(child.stderr.take());
         Ok(Self { program, child, stdin: None, stdout, stderr, status: None })
     }
 

@@ -116,3 +116,13 @@ fn a_child_that_ends_takes_what_it_started_along() {
     assert_eq!(child.terminate().unwrap().code(), Some(4));
     assert!(matches!(child.signal(rustix::process::Signal::TERM), Err(ProcessError::Ended { .. })));
 }
+
+#[test]
+fn standard_output_can_be_thrown_away() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo thrown away; echo kept >&2; sleep 1000"]);
+    let mut child = ChildProcess::spawn_without_stdout(&mut command).unwrap();
+    child.wait_for_line(Stream::Stderr, "line", BOUND, |line| line == "kept").unwrap();
+    child.terminate().unwrap();
+    assert_eq!(child.stdout(), "");
+}

@@ -100,16 +100,8 @@ pub fn run(args: &BenchArgs) -> Result<bool> {
 fn measuring_program() -> Result<PathBuf> {
     let step = Step::begin("Load generator");
     let mut cargo = process::cargo();
-    cargo.args(["build", "--profile", "measure", "--message-format", "json-render-diagnostics"]).args([
-        "--package",
-        "edge-tests",
-        "--bench",
-        "edge-bench",
-        "--package",
-        "edgectl",
-        "--bin",
-        "edgectl",
-    ]);
+    cargo.args(["build", "--profile", "measure", "--message-format", "json-render-diagnostics"]);
+    cargo.args(["--package", "edge-bench", "--bench", "edge-bench"]);
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
     let mut program = None;
     for line in BufReader::new(child.stdout.take().context("no standard output")?).lines() {
@@ -155,14 +147,8 @@ fn development_ca() -> Result<PathBuf> {
 /// The runner as it is released.
 fn runner() -> Result<PathBuf> {
     let step = Step::begin("Runner, as released");
-    process::run_quietly_on_stdout(process::cargo().args([
-        "build",
-        "--release",
-        "--package",
-        "runner",
-        "--bin",
-        "runner",
-    ]))?;
+    let mut cargo = process::cargo();
+    process::run_quietly_on_stdout(cargo.args(["build", "--release", "--package", "runner", "--bin", "runner"]))?;
     step.end("built");
     Ok(paths::target().join("release/runner"))
 }
