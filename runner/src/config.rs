@@ -146,6 +146,7 @@ impl Config {
         let method = method(options, environment)?;
         let control_plane = ControlPlaneUrl::from_options(options)?;
         let audience = audience(options, &control_plane)?;
+        log_format(options)?;
         Ok(Self {
             control_plane,
             method,
@@ -154,6 +155,25 @@ impl Config {
             on_renew: set(options.on_renew.as_ref()).cloned(),
             ca_file: set_path(options.ca_file.as_ref()),
         })
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// `RUNNER_LOG_FORMAT`.
+pub fn log_format(options: &Options) -> Result<LogFormat, Failure> {
+    match set(options.log_format.as_ref()).map_or("text", String::as_str) {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(Failure::configuration("RUNNER_LOG_FORMAT must be text or json")),
     }
 }
 
@@ -272,7 +292,8 @@ fn kubernetes(platform: Platform, options: &Options) -> Result<Method, Failure> 
     Ok(Method::Kubernetes { platform, path })
 }
 
-fn audience(options: &Options, control_plane: &ControlPlaneUrl) -> Result<String, Failure> {
+/// `RUNNER_AUDIENCE`, or the host name of the address.
+pub fn audience(options: &Options, control_plane: &ControlPlaneUrl) -> Result<String, Failure> {
     let Some(audience) = set(options.audience.as_ref()) else { return Ok(control_plane.host()) };
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:/-".contains(&b);
     if audience.len() > 255 || !audience.bytes().all(allowed) {

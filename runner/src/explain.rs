@@ -49,7 +49,7 @@ pub fn call(error: &CallError, context: Context<'_>) -> Failure {
 
 /// Explains a problem document.
 pub fn problem(problem: &Problem, retry_after: Option<Duration>, context: Context<'_>) -> Failure {
-    let (class, remedy) = class_and_remedy(problem, retry_after, context.facts.mode);
+    let (class, remedy) = class_and_remedy(problem, retry_after);
     let explained = refusal::explain(problem, context);
     let mut failure = Failure::new(class, remedy, explained.message);
     failure.hints = explained.hints;
@@ -78,14 +78,12 @@ fn name_of(problem: &Problem) -> String {
 }
 
 /// PROTOCOL, Runner: what each answer means for a one-shot command and for the daemon.
-fn class_and_remedy(problem: &Problem, retry_after: Option<Duration>, mode: protocol::Mode) -> (Class, Remedy) {
+fn class_and_remedy(problem: &Problem, retry_after: Option<Duration>) -> (Class, Remedy) {
     let retry = Remedy::Retry { after: retry_after };
     match (problem.code, problem.reason) {
         (Code::MustReattest | Code::CertificateSuperseded, _) | (_, Some(Reason::CertificateInvalid)) => {
             (Class::Refused, Remedy::Attest)
         }
-        // A request signed a second later is new evidence.
-        (_, Some(Reason::TokenReused)) if mode == protocol::Mode::AwsSts => (Class::Refused, retry),
         (_, Some(Reason::TokenReused | Reason::TokenExpired | Reason::TokenNotYetValid)) => {
             (Class::Refused, Remedy::NewEvidence)
         }

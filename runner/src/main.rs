@@ -6,7 +6,7 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use runner::cli::{Cli, Command, Options};
 use runner::commands;
-use runner::config::{self, Config};
+use runner::config::{self, Config, LogFormat};
 use runner::failure::{Exit, Failure};
 use runner::output;
 use tracing::level_filters::LevelFilter;
@@ -24,7 +24,8 @@ fn main() -> ExitCode {
         }
     };
     let command = cli.command.unwrap_or(Command::Run);
-    match start_logging(&cli.options, &command).and_then(|()| dispatch(&cli.options, &command)) {
+    let refused_filter = start_logging(&cli.options, &command);
+    match dispatch(&cli.options, &command, refused_filter) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             report(&failure, &cli.options, &command);
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(options: &Options, command: &Command) -> Result<Exit, Failure> {
+fn dispatch(options: &Options, command: &Command, refused_filter: Option<String>) -> Result<Exit, Failure> {
     let environment = |name: &str| std::env::var_os(name);
     let format = options.output;
     match command {
@@ -51,6 +52,12 @@ fn dispatch(options: &Options, command: &Command) -> Result<Exit, Failure> {
         return Ok(runtime.block_on(commands::doctor::doctor(options, &environment)));
     }
     let config = Config::resolve(options, &environment)?;
+    if let Some(text) = refused_filter {
+        let text = output::one_line(&text);
+        tracing::warn!(
+            "RUST_LOG={text} is not used: it is neither a level nor target=level pairs, such as runner=debug"
+        );
+    }
     let done = runtime.block_on(async {
         match command {
             Command::Enroll => commands::enroll::enroll(config, format).await,
@@ -64,7 +71,8 @@ fn dispatch(options: &Options, command: &Command) -> Result<Exit, Failure> {
 
 /// The last words: plain lines, or for a daemon that logs JSON one more line of it. Texts of the contract are always plain.
 fn report(failure: &Failure, options: &Options, command: &Command) {
-    if *command == Command::Run && options.log_format.as_deref() == Some("json") && !failure.verbatim {
+    let is_json = config::log_format(options).is_ok_and(|format| format == LogFormat::Json);
+    if *command == Command::Run && is_json && !failure.verbatim {
         let problem = failure.problem.as_deref();
         tracing::error!(
             exit_status = failure.class.exit() as u8,
@@ -80,33 +88,32 @@ fn report(failure: &Failure, options: &Options, command: &Command) {
     }
 }
 
-/// Log lines go to standard error: `RUST_LOG` decides which, `RUNNER_LOG_FORMAT` how they look.
-fn start_logging(options: &Options, command: &Command) -> Result<(), Failure> {
+/// Log lines go to standard error: `RUST_LOG` decides which, `RUNNER_LOG_FORMAT` how they look. A setting that cannot be used leaves the
+/// default in place until it is spoken of, after the texts of the contract: [`Config`] judges the format; the filter is everybody's
+/// variable, no reason to stay down, and handed back.
+fn start_logging(options: &Options, command: &Command) -> Option<String> {
     let level = if *command == Command::Run { LevelFilter::INFO } else { LevelFilter::WARN };
     let ours = Targets::new()
         .with_default(LevelFilter::WARN)
         .with_target("runner", level)
         .with_target("aws", LevelFilter::ERROR);
-    let filter = match std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty()) {
-        None => ours,
-        Some(text) => text.parse().map_err(|_| {
-            Failure::configuration("RUST_LOG is neither a level nor target=level pairs")
-                .hint("such as info, or runner=debug")
-        })?,
+    let wanted = std::env::var_os("RUST_LOG").filter(|text| !text.is_empty());
+    let wanted = wanted.map(|text| text.to_string_lossy().into_owned());
+    let (filter, refused) = match wanted.map(|text| text.parse().map_err(|_| text)) {
+        None => (ours, None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(text)) => (ours, Some(text)),
     };
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    match options.log_format.as_deref() {
-        None | Some("" | "text") => {
+    match config::log_format(options).unwrap_or_default() {
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).init(),
+        LogFormat::Text => {
             let colour = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             registry.with(layer.with_target(false).with_ansi(colour)).init();
         }
-        Some("json") => registry.with(layer.json().flatten_event(true)).init(),
-        Some(_) => {
-            return Err(Failure::configuration("RUNNER_LOG_FORMAT must be text or json"));
-        }
     }
-    Ok(())
+    refused
 }
 
 /// Neither a core dump nor a debugger of the same user sees the memory of this process.

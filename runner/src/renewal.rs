@@ -162,7 +162,12 @@ impl Daemon {
             }
         }
         service::stopping();
-        tracing::info!("ended by signal; the certificate stays in {}", self.enroller.config().state_dir.display());
+        let place = self.enroller.config().state_dir.display();
+        if self.enroller.identity().is_some() {
+            tracing::info!("ended by signal; the certificate stays in {place}");
+        } else {
+            tracing::info!("ended by signal; there is no certificate yet");
+        }
         Ok(())
     }
 
@@ -185,7 +190,7 @@ impl Daemon {
             tracing::warn!("the clock of this machine was set back since the certificate arrived: renewing now");
             return at_once(next);
         };
-        tracing::info!("certificate of runner {} is live for {left:.0?}", identity.runner_id);
+        tracing::info!("certificate of runner {} is live for {}", identity.runner_id, in_words(left));
         let delay = delay_for(&identity).saturating_sub(age);
         Wait { next, until: Span::new(now, delay), watch: Watch::Nothing }
     }
@@ -268,7 +273,7 @@ impl Daemon {
                 Ok(wait(Next::Attest, Duration::ZERO))
             }
             Remedy::Retry { after } => {
-                let delay = self.backoff.next().unwrap_or(REFUSED_PAUSE).max(after.map(spread).unwrap_or_default());
+                let delay = retry_delay(&mut self.backoff, after);
                 self.report(&failure, &format!("trying again in {delay:.1?}"));
                 Ok(wait(tried, delay))
             }
@@ -278,15 +283,15 @@ impl Daemon {
             }
             Remedy::Person if self.is_live() => {
                 let left = self.life.as_ref().map(|life| life.left(&now)).unwrap_or_default();
-                self.report(
-                    &failure,
-                    &format!(
-                        "keeping the certificate, which lives for {left:.0?}, and trying again in {REFUSED_PAUSE:?}"
-                    ),
-                );
+                let (left_text, pause) = (in_words(left), in_words(REFUSED_PAUSE));
+                let then = format!("keeping the certificate, which lives for {left_text}, and trying again in {pause}");
+                self.report(&failure, &then);
                 Ok(wait(tried, REFUSED_PAUSE.min(left.max(Duration::from_millis(100)))))
             }
-            Remedy::Person => Err(failure),
+            Remedy::Person => {
+                self.note(&failure, "ended: only a person can help");
+                Err(failure)
+            }
         }
     }
 
@@ -308,15 +313,20 @@ impl Daemon {
             }
             self.last_message.clone_from(message);
         }
-        let (time, hints) = (self.clock.now().wall, failure.hints.clone());
-        let (message, then) = (message.clone(), then.to_owned());
-        self.enroller.note_failure(&LastFailure { time, class: failure.class, message, hints, then });
+        self.note(failure, then);
         if self.is_live() && !self.is_ready {
             service::ready(&status);
             self.is_ready = true;
         } else {
             service::status(&status);
         }
+    }
+
+    /// Keeps it for `runner status`.
+    fn note(&self, failure: &Failure, then: &str) {
+        let Failure { class, message, hints, .. } = failure.clone();
+        let time = self.clock.now().wall;
+        self.enroller.note_failure(&LastFailure { time, class, message, hints, then: then.to_owned() });
     }
 
     fn tell_ready(&mut self, identity: &Identity) {
@@ -375,9 +385,18 @@ fn next_for(identity: &Identity) -> Next {
     if identity.must_attest_instead_of_renewing() { Next::Attest } else { Next::Renew }
 }
 
+fn in_words(duration: Duration) -> String {
+    crate::explain::amount(jiff::SignedDuration::try_from(duration).unwrap_or(jiff::SignedDuration::MAX))
+}
+
 /// ±10 %, so that a fleet that started together does not renew together.
 fn jittered(delay: Duration) -> Duration {
     delay.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+/// Growing with each failure, and not before the time that the other side named.
+fn retry_delay(backoff: &mut ExponentialBackoff, after: Option<Duration>) -> Duration {
+    backoff.next().unwrap_or(REFUSED_PAUSE).max(after.map(spread).unwrap_or_default())
 }
 
 /// Not before the time that the other side named, and not all at that time.

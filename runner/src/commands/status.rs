@@ -63,7 +63,10 @@ pub fn status(state_dir: &Path, format: Output) -> Result<Exit, Failure> {
 
 fn print(json: &StatusJson<'_>) {
     output::line(&match json.state {
-        Standing::Live => format!("live for {} s", json.seconds_left),
+        Standing::Live => {
+            let left = jiff::SignedDuration::from_secs(i64::try_from(json.seconds_left).unwrap_or(i64::MAX));
+            format!("live for {}", crate::explain::amount(left))
+        }
         Standing::Expired => "expired".to_owned(),
         Standing::None => format!("no certificate in {}", json.state_dir),
     });

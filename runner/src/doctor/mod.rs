@@ -104,14 +104,15 @@ async fn examine(options: &Options, environment: Environment<'_>) -> Vec<Check> 
         Ok(url) => checks.push(Check::ok("address", url.to_string())),
         Err(failure) => checks.push(Check::fail("address", failure.clone())),
     }
+    let audience = url.as_ref().map_or(Ok(()), |url| config::audience(options, url).map(drop));
+    for (name, judged) in [("audience", audience), ("log", config::log_format(options).map(drop))] {
+        checks.extend(judged.err().map(|failure| Check::fail(name, failure)));
+    }
     match (Config::resolve(options, environment), url) {
         (Ok(config), _) => examine_online(&config, &mut checks).await,
-        (Err(failure), Ok(_)) if checks.iter().all(|check| check.outcome == Outcome::Ok) => {
-            checks.push(Check::fail("audience", failure));
-        }
         (Err(_), Ok(url)) => {
             network::examine_address(options, &url, &mut checks).await;
-            checks.push(Check::skipped("evidence", "the mode cannot be used yet"));
+            checks.push(Check::skipped("evidence", "the settings are not complete"));
         }
         (Err(_), Err(_)) => {
             checks.push(Check::skipped("control plane", "there is no address"));

@@ -79,7 +79,8 @@ fn aws_sts(reason: Reason, problem: &Problem, context: Context<'_>, facts: &StsF
             say(format!("the control plane cannot read what the STS endpoint {} answered", facts.host))
                 .hint("this is between the control plane and AWS: tell the operator")
         }
-        Reason::TokenReused => say("this signed request was already used; the next one will be new"),
+        Reason::TokenReused => say("this signed request was already used, and serves only once: a new one is needed")
+            .hint("every attempt signs a new one: did someone else get hold of this one?"),
         Reason::RegionMismatch | Reason::ScopeInvalid => {
             say("the signed request does not fit its region").quote(problem)
         }

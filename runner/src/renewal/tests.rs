@@ -1,5 +1,7 @@
 //! Time as the daemon sees it, with clocks that are set by hand.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Mutex;
 
 use jiff::{SignedDuration, Timestamp};
@@ -78,7 +80,15 @@ fn daemon(hands: &Hands, dir: &std::path::Path, reattest_before: Option<&str>) -
     let environment = |name: &str| (name == "RUNNER_BOOTSTRAP_TOKEN").then(|| "rpbt_a_b_c".into());
     let config = Config::resolve(&options, &environment).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(hands.clone());
-    let enroller = Enroller::open(config, Arc::clone(&clock)).unwrap();
+    // A program that another test of this process starts holds a copy of the lock until it has begun.
+    let enroller = (0..100).find_map(|_| {
+        let opened = Enroller::open(config.clone(), Arc::clone(&clock)).ok();
+        opened.or_else(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            None
+        })
+    });
+    let enroller = enroller.expect("the state directory is free");
     Daemon::new(enroller, clock, Box::new(|_, _| {}))
 }
 
@@ -198,4 +208,43 @@ async fn retry_after_is_a_lower_bound_with_jitter_above_it() {
     let down = || Attempted::from(Failure::unreachable("down"));
     let longest = (0..50).map(|_| daemon.failed(Next::Renew, down()).unwrap().until.length).max().unwrap();
     assert!(longest <= Duration::from_mins(2), "{longest:?}");
+}
+
+/// PROTOCOL, Rate limits: requests that one address may make in a window, and the window in seconds.
+const LIMIT: (usize, u64) = (1_000, 10);
+
+/// The most that fall into one window.
+fn busiest(times: impl Iterator<Item = Duration>) -> usize {
+    let mut windows = BTreeMap::<u64, usize>::new();
+    times.for_each(|time| *windows.entry(time.as_secs() / LIMIT.1).or_default() += 1);
+    windows.into_values().max().unwrap_or_default()
+}
+
+#[test]
+fn a_fleet_of_5000_behind_one_address_gets_in_and_never_comes_all_at_once_again() {
+    const FLEET: usize = 5_000;
+    // Everyone starts within a second: a node pool, a site after a power cut.
+    let mut calls: BinaryHeap<_> =
+        (0..FLEET).map(|runner| Reverse((Duration::from_secs(1).mul_f64(fastrand::f64()), runner))).collect();
+    let mut backoffs: Vec<ExponentialBackoff> = (0..FLEET).map(|_| backoff()).collect();
+    let mut served_in_window = BTreeMap::<u64, usize>::new();
+    let (mut admitted, mut made) = (Vec::new(), 0);
+    while let Some(Reverse((now, runner))) = calls.pop() {
+        made += 1;
+        let served = served_in_window.entry(now.as_secs() / LIMIT.1).or_default();
+        if *served < LIMIT.0 {
+            *served += 1;
+            admitted.push(now);
+        } else {
+            let after = Some(Duration::from_secs(LIMIT.1));
+            calls.push(Reverse((now + retry_delay(&mut backoffs[runner], after), runner)));
+        }
+    }
+    let (last, per_runner) = (admitted[FLEET - 1], f64::from(made) / 5_000.0);
+    assert!(last < Duration::from_mins(2), "the last one waited for {last:?}");
+    assert!(per_runner < 4.0, "{per_runner} calls each");
+    // Certificates of an hour are renewed without anyone meeting the limit.
+    let renewals = admitted.iter().map(|time| *time + jittered(HOUR / 2));
+    let busiest = busiest(renewals);
+    assert!(busiest < LIMIT.0 / 4, "{busiest} renewals in one window");
 }

@@ -171,6 +171,17 @@ async fn credential_process() {
     assert!(first_error(&output).contains("AWS credentials"), "{output:?}");
 }
 
+#[tokio::test]
+async fn a_source_that_hangs_is_given_up() {
+    let (fake, aws) = (Fake::start([]).await, Aws::start(Mood::Good).await);
+    let runner = runner(&fake, &aws);
+    runner.file(".aws/config", "[default]\ncredential_process = sleep 600\n");
+    let output = runner.run(&["enroll"]).await;
+    assert_eq!(output.status, 69, "{output:?}");
+    assert!(first_error(&output).contains("no source answered within 20 seconds"), "{output:?}");
+    assert!(fake.calls().is_empty());
+}
+
 /// `~/.aws/sso/cache/<SHA-1 of the session name>.json`, as `aws sso login` writes it.
 fn sso(runner: &Runner, expires_at: &str) {
     runner.file(

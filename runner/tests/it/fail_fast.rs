@@ -88,6 +88,22 @@ async fn nothing_is_colour_or_prefix_even_when_colour_is_forced() {
 }
 
 #[tokio::test]
+async fn settings_of_the_log_come_after_it() {
+    for (name, value) in [("RUST_LOG", "runner=loud"), ("RUNNER_LOG_FORMAT", "xml")] {
+        fails_fast(
+            &Runner::bare().env(name, value),
+            "RUNNER_ATTESTATION_MODE=bootstrap-token requires RUNNER_BOOTSTRAP_TOKEN",
+        )
+        .await;
+    }
+    // A filter that cannot be read is no reason to stay down.
+    let fake = Fake::start([]).await;
+    let output = Runner::bootstrap(&fake).env("RUST_LOG", "runner=loud").run(&["enroll"]).await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(output.stderr.contains("RUST_LOG=runner=loud is not used"), "{output:?}");
+}
+
+#[tokio::test]
 async fn no_network_and_no_state_before_it() {
     let fake = Fake::start([]).await;
     let runner = Runner::bare().env("RUNNER_CONTROL_PLANE_URL", &fake.url);

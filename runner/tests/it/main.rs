@@ -5,6 +5,7 @@ mod daemon;
 mod enroll;
 mod fail_fast;
 mod faults;
+mod secrets;
 mod state;
 mod support;
 mod words;

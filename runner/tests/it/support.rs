@@ -289,6 +289,15 @@ pub struct Output {
 }
 
 impl Output {
+    pub async fn of(mut command: tokio::process::Command) -> Self {
+        let output = tokio::time::timeout(Duration::from_secs(90), command.output()).await.unwrap().unwrap();
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -338,12 +347,7 @@ impl Runner {
     }
 
     pub async fn run(&self, args: &[&str]) -> Output {
-        let output = tokio::time::timeout(Duration::from_secs(90), self.command(args).output()).await.unwrap().unwrap();
-        Output {
-            status: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Output::of(self.command(args)).await
     }
 
     /// Starts the daemon.
@@ -363,6 +367,17 @@ impl Runner {
     }
 }
 
+/// `enroll` as root's nobody, who must still reach the binary and the folder.
+pub fn as_nobody(runner: &Runner) -> tokio::process::Command {
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(runner.dir.path(), open).unwrap();
+    let copy = runner.dir.path().join("runner");
+    std::fs::copy(env!("CARGO_BIN_EXE_runner"), &copy).unwrap();
+    let mut command = tokio::process::Command::new(copy);
+    command.arg("enroll").env_clear().envs(runner.env.iter().cloned()).stdin(Stdio::null()).uid(65_534).gid(65_534);
+    command
+}
+
 /// A running daemon.
 pub struct Daemon {
     child: tokio::process::Child,
@@ -374,6 +389,10 @@ impl Daemon {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.child.id().unwrap().cast_signed()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id().unwrap()
     }
 
     pub fn log(&self) -> String {

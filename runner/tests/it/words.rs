@@ -59,12 +59,30 @@ async fn enrolment_and_status() {
     insta::assert_snapshot!("enroll", settled(&runner, Some(&fake), &output.stdout));
     let output = runner.run(&["status"]).await;
     let live = output.stdout.lines().next().unwrap().to_owned();
-    insta::assert_snapshot!(
-        "status",
-        settled(&runner, Some(&fake), &output.stdout.replace(&live, "live for <seconds> s"))
-    );
+    insta::assert_snapshot!("status", settled(&runner, Some(&fake), &output.stdout.replace(&live, "live for <time>")));
     let empty = Runner::bare();
     insta::assert_snapshot!("status without", settled(&empty, None, &empty.run(&["status"]).await.stdout));
+}
+
+#[tokio::test]
+async fn status_of_a_runner_that_failed_last_and_of_one_that_is_over() {
+    // Refused at its first renewal; its certificate ends a little later.
+    let fake = Fake::start([Reply::issue(3_000)]).await.then(Reply::problem(403, "runner_banned", None));
+    let runner = Runner::bootstrap(&fake);
+    let daemon = runner.start(&["run"]);
+    daemon.wait_log("keeping the certificate").await;
+    let failing = runner.run(&["status", "--output", "json"]).await;
+    assert_eq!(failing.status, 0, "{failing:?}");
+    assert_eq!(failing.json()["last_failure"]["class"], "refused", "{failing:?}");
+    assert_eq!(daemon.end().await.status, 77);
+    let ended = runner.run(&["status"]).await;
+    assert_eq!(ended.status, 69, "{ended:?}");
+    insta::assert_snapshot!("status expired", settled(&runner, Some(&fake), &ended.stdout));
+
+    std::fs::write(runner.state().join("identity.json"), "{").unwrap();
+    let damaged = runner.run(&["status"]).await;
+    assert_eq!(damaged.status, 69, "{damaged:?}");
+    insta::assert_snapshot!("status damaged", settled(&runner, Some(&fake), &damaged.stdout));
 }
 
 #[tokio::test]
@@ -82,7 +100,13 @@ async fn errors() {
                 .env("RUNNER_CONTROL_PLANE_URL", "https://edge.example.com")
                 .env("RUNNER_AUDIENCE", "a b"),
         ),
-        ("log format", Runner::bare().env("RUNNER_LOG_FORMAT", "xml")),
+        (
+            "log format",
+            Runner::bare()
+                .env("RUNNER_BOOTSTRAP_TOKEN", TOKEN)
+                .env("RUNNER_CONTROL_PLANE_URL", "https://edge.example.com")
+                .env("RUNNER_LOG_FORMAT", "xml"),
+        ),
     ];
     for (name, runner) in cases {
         let output = runner.run(&["enroll"]).await;
