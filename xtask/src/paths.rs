@@ -1,6 +1,7 @@
 //! Where things lie in the checkout and in the cache.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Top folder of the checkout.
 pub fn root() -> &'static Path {
@@ -12,9 +13,19 @@ pub fn serve_script() -> PathBuf {
     root().join("xtask/js/serve.mjs")
 }
 
-/// Cargo's target folder.
-pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+/// Cargo's target folder, as cargo itself tells: `CARGO_TARGET_DIR`, `build.target-dir`, or `target`.
+pub fn target() -> &'static Path {
+    static TARGET: LazyLock<PathBuf> = LazyLock::new(|| asked_of_cargo().unwrap_or_else(|| root().join("target")));
+    &TARGET
+}
+
+fn asked_of_cargo() -> Option<PathBuf> {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let output = crate::process::cargo().args(["metadata", "--no-deps", "--format-version=1"]).output().ok()?;
+    serde_json::from_slice::<Metadata>(&output.stdout).ok().map(|metadata| metadata.target_directory)
 }
 
 /// Locks, stamps and logs of xtask itself; removed with the target folder.
