@@ -6,7 +6,10 @@
 //! | `sh needs a verifier` | run against a stack, its address put in the place of the example's |
 //! | `sh needs …` | the commands of this project in it are asked for their help, so that their names and flags are right |
 //! | `toml policy`, `toml policy.toml` | validated |
-//! | `nginx`, `js`, `yaml` | loaded by what reads them, where that is installed |
+//! | `nginx`, `js`, `yaml` | loaded by what reads them |
+//!
+//! Commands of `cargo xtask` are asked for their help. What asks a program that not everybody has is ignored unless asked for, as
+//! `cargo xtask test` does where it is installed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -75,10 +78,19 @@ fn blocks(language: &str) -> Vec<Block> {
     pages().iter().flat_map(|page| blocks_of(page)).filter(|block| block.language == language).collect()
 }
 
-/// Blocks of `docs/` alone: the README has its own tests, in `demo` and `test` themselves.
+/// Whether a block holds nothing but commands of `cargo xtask`.
+fn is_of_the_project(block: &Block) -> bool {
+    block.text.lines().all(|line| line.starts_with("cargo xtask "))
+}
+
+/// Blocks of `docs/` that are not for [`project_commands_exist_with_their_arguments`].
 fn commands() -> Vec<Block> {
     let mut blocks = blocks("sh");
-    blocks.retain(|block| block.page.starts_with("docs/"));
+    blocks.retain(|block| !is_of_the_project(block));
+    assert!(
+        blocks.iter().all(|block| block.page.starts_with("docs/")),
+        "other pages name commands of the project alone"
+    );
     assert!(blocks.len() > 10);
     blocks
 }
@@ -102,14 +114,6 @@ fn succeed(place: &str, command: &mut Command) -> Output {
     output
 }
 
-fn is_installed(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success();
-    if !found {
-        eprintln!("{program} is not installed: not tried");
-    }
-    found
-}
-
 /// Writes the blocks of a page whose info is a file name, such as `policy.toml`.
 fn write_files(page: &str, folder: &Path) {
     for block in blocks("toml").iter().filter(|block| block.page == page) {
@@ -127,10 +131,21 @@ fn every_command_block_says_how_it_is_checked() {
 }
 
 #[test]
-fn blocks_without_needs_run_as_they_stand() {
-    if !is_installed("openssl") {
-        return;
+fn project_commands_exist_with_their_arguments() {
+    let xtask = places::binary("xtask").unwrap_or_else(|missing| panic!("{missing}"));
+    let mut seen = 0;
+    for block in blocks("sh").iter().filter(|block| is_of_the_project(block)) {
+        for line in block.text.lines() {
+            let arguments = line.split('#').next().unwrap_or_default().split_whitespace().skip(2);
+            succeed(&block.place(), Command::new(&xtask).args(arguments).arg("--help"));
+            seen += 1;
+        }
     }
+    assert!(seen >= 3, "{seen}");
+}
+
+#[test]
+fn blocks_without_needs_run_as_they_stand() {
     let mut folders: Vec<(String, tempfile::TempDir)> = Vec::new();
     for block in commands().iter().filter(|block| block.info.is_empty()) {
         if folders.last().is_none_or(|(page, _)| *page != block.page) {
@@ -198,10 +213,8 @@ fn policies_are_valid_without_a_warning() {
 }
 
 #[test]
-fn blocks_that_need_a_verifier_run_against_one() {
-    if !is_installed("curl") {
-        return;
-    }
+#[ignore = "needs curl"]
+fn with_curl_blocks_that_need_a_verifier_run_against_one() {
     let stack = Stack::start(Options::new("docs"));
     for page in ["docs/deploy.md", "docs/attestation.md", "docs/enrollment.md", "docs/relying-parties.md"] {
         let folder = tempfile::tempdir().unwrap();
@@ -245,10 +258,8 @@ fn enrolled(stack: &Stack, folder: &Path) -> String {
 }
 
 #[test]
+#[ignore = "needs nginx"]
 fn the_nginx_example_is_taken_by_nginx() {
-    if !is_installed("nginx") || !is_installed("openssl") {
-        return;
-    }
     let nginx = blocks("nginx");
     assert_eq!(nginx.len(), 1);
     let folder = tempfile::tempdir().unwrap();

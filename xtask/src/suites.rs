@@ -69,7 +69,7 @@ pub fn run(full: bool) -> Result<bool> {
             }
             native.args(["test", "--workspace", "--no-fail-fast"]);
             total.add(suite("Native and end to end in workerd", &mut native)?);
-            total.add(nginx(&tools, &dir)?);
+            total.add(second_opinions(&tools, &dir)?);
             total.add(wasm(&tools)?);
             total.add(check("wrangler deploy --dry-run", &mut dry_run(&tools)?)?);
         }
@@ -78,7 +78,6 @@ pub fn run(full: bool) -> Result<bool> {
             total.failed += 1;
         }
     }
-    tell_what_was_not_tried();
     eprintln!("    all steps ({})", Elapsed(started.elapsed()));
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(total.passed > 0 && total.failed == 0)
@@ -94,40 +93,44 @@ fn provide_workerd(command: &mut Command, tools: &Tools, bundle: &Path) {
         .env("ROOTPILOT_BUNDLE", bundle);
 }
 
-/// Programs that some tests ask for a second opinion, and about what. Where one is missing, those tests pass without it.
+/// Programs that some tests ask for a second opinion, and about what. Those tests are ignored in a plain `cargo test`, because not every
+/// machine has the programs, and have the program in their name.
 const SECOND_OPINIONS: [(&str, &str); 5] = [
     ("nginx", "client certificates, CRLs and the example of the docs"),
-    ("helm", "the chart"),
-    ("systemd-analyze", "the unit"),
     ("curl", "commands of the docs"),
-    ("setpriv", "a token file that root alone may read"),
+    ("helm", "the chart"),
+    ("kubectl", "the manifests"),
+    ("systemd-analyze", "the unit"),
 ];
 
 fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    // Where servers are, also for those who have it not on their path.
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    places.into_iter().any(|dir| dir.join(program).is_file())
 }
 
-/// Says what was not tried, which libtest hides for tests that pass.
-fn tell_what_was_not_tried() {
-    for (program, about) in SECOND_OPINIONS {
-        if !is_installed(program) {
-            note(format_args!("NOT RUN: what needs {program}, which is not installed: {about}"));
-        }
-    }
+/// What the names of the tests that ask `program` contain.
+fn name_in_tests(program: &str) -> String {
+    program.replace('-', "_")
 }
 
-/// nginx as a relying party: ignored in a plain `cargo test`, because not every machine has it.
-fn nginx(tools: &Tools, bundle: &Path) -> Result<Count> {
-    if !is_installed("nginx") {
-        return Ok(Count::default());
+/// Asks each program that is there, and says which are not.
+fn second_opinions(tools: &Tools, bundle: &Path) -> Result<Count> {
+    let (there, missing): (Vec<_>, Vec<_>) = SECOND_OPINIONS.iter().partition(|(program, _)| is_installed(program));
+    for (program, about) in missing {
+        note(format_args!("NOT RUN: what needs {program}, which is not installed: {about}"));
     }
-    let mut command = process::cargo();
-    tools.provide(&mut command);
-    provide_workerd(&mut command, tools, bundle);
-    // All tests are named, so that what the step before has compiled serves here too.
-    command.args(["test", "--workspace", "--tests", "--", "--ignored", "nginx"]);
-    suite("nginx as a relying party", &mut command)
+    let mut total = Count::default();
+    for (program, about) in there {
+        let mut command = process::cargo();
+        tools.provide(&mut command);
+        provide_workerd(&mut command, tools, bundle);
+        // All tests are named, so that what the step before has compiled serves here too.
+        command.args(["test", "--workspace", "--tests", "--", "--ignored", &name_in_tests(program)]);
+        total.add(suite(&format!("{program} on {about}"), &mut command)?);
+    }
+    Ok(total)
 }
 
 fn wasm(tools: &Tools) -> Result<Count> {
@@ -194,6 +197,37 @@ mod tests {
     #[test]
     fn other_lines_do_not_count() {
         assert_eq!(counted("test result: unknown\n5 passed; 0 failed\n"), Count::default());
+    }
+
+    /// Every `.rs` file below a folder.
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_ignored_test_is_asked_for_by_its_name() {
+        let mut texts = Vec::new();
+        for member in ["edgectl", "runner", "tests", "verifier"] {
+            sources(&paths::root().join(member).join("tests"), &mut texts);
+        }
+        let mut asked = Vec::new();
+        for ignored in texts.iter().flat_map(|text| text.split("\n#[ignore").skip(1)) {
+            let (program, rest) = ignored.strip_prefix(" = \"needs ").and_then(|rest| rest.split_once('"')).unwrap();
+            let name = rest.split_once("fn ").unwrap().1.split('(').next().unwrap();
+            assert!(name.contains(&name_in_tests(program)), "{name} needs {program}");
+            asked.push(program);
+        }
+        for (program, _) in SECOND_OPINIONS {
+            assert!(asked.contains(&program), "nothing needs {program}");
+        }
+        assert!(asked.iter().all(|program| SECOND_OPINIONS.iter().any(|(known, _)| known == program)), "{asked:?}");
     }
 
     #[test]
