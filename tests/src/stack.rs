@@ -241,6 +241,11 @@ impl Stack {
         self.restart();
     }
 
+    /// Resident memory of the verifier's processes, KiB; 0 where the system does not tell.
+    pub fn resident_kib(&self) -> u64 {
+        self.verifier.resident_kib()
+    }
+
     /// The verifier's log so far: its JSON lines since it was last started.
     pub fn log(&self) -> Vec<Value> {
         self.verifier.stderr().lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -21,7 +21,8 @@ pub struct Ended {
 }
 
 impl Ended {
-    fn of(command: &mut Command) -> Self {
+    /// Of a program that is run to its end.
+    pub fn of(command: &mut Command) -> Self {
         let output = command.stdin(Stdio::null()).output().expect("a binary of the workspace starts");
         Self {
             status: output.status.code().unwrap_or(-1),

@@ -11,9 +11,10 @@ use serde_json::json;
 
 use crate::support::assert_problem_form;
 
-const CONTRACT: [&str; 2] = ["simple = { limit = 1000, period = 10 }", "simple = { limit = 60, period = 60 }"];
+/// What wrangler.toml says.
+pub const CONTRACT: [&str; 2] = ["simple = { limit = 1000, period = 10 }", "simple = { limit = 60, period = 60 }"];
 /// In place of the first.
-const LOWER: &str = "simple = { limit = 100, period = 10 }";
+pub const LOWER: &str = "simple = { limit = 100, period = 10 }";
 /// Long enough for a slow machine to send more than 100 requests within 10 s once.
 const PATIENCE: Duration = Duration::from_secs(45);
 
