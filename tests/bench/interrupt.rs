@@ -8,12 +8,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From here on signals do not end this process, but [`check`] does.
+/// From here on signals do not end this process, but [`check`] does. Nor does a second one: `timeout` and shells send the same signal twice,
+/// and what was started would stay behind.
 pub fn heed() -> Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // A second one ends us at once, as is usual.
-        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(asked))?;
         signal_hook::flag::register(signal, Arc::clone(asked))?;
     }
     Ok(())

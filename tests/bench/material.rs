@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use x509_cert::der::Encode as _;
 
+use crate::interrupt;
 use crate::load::Shot;
 
 /// Pods of many tenants, each with a key of its own and a fresh token.
@@ -73,7 +74,9 @@ impl<'a> Mint<'a> {
     }
 
     fn make(self, tenants: &[String], range: Range<usize>) -> Vec<(Key, Shot)> {
-        range.map(|pod| self.pod(&tenants[pod % tenants.len()], pod)).collect()
+        // Cut short by a signal, so that the next step finds out soon.
+        let pods = range.take_while(|_| interrupt::check().is_ok());
+        pods.map(|pod| self.pod(&tenants[pod % tenants.len()], pod)).collect()
     }
 
     fn pod(self, tenant: &str, pod: usize) -> (Key, Shot) {
