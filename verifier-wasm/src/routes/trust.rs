@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use verifier::UnixTime;
 use verifier::encoding::{hex, sha256};
-use verifier::issuance::{CrlDraft, CrlEntry, Serial, SignedCrl};
+use verifier::issuance::SignedCrl;
 
 use super::internal;
 use crate::door::Call;
@@ -73,11 +73,6 @@ async fn current(call: &Call<'_>) -> Result<SignedCrl, Refusal> {
 
 async fn sign(call: &Call<'_>) -> Result<SignedCrl, Refusal> {
     let authority = isolate::authority(call.env).await?;
-    let list = client::revocations(call.env).await?;
-    let entries = list.entries.iter().filter_map(|entry| {
-        let serial = Serial::from_hex(&entry.serial)?;
-        Some(CrlEntry { serial, revoked_at: entry.revoked_at, reason: entry.reason })
-    });
-    let draft = CrlDraft::new(list.number, clock::now(), entries.collect());
+    let draft = client::revocations(call.env).await?.draft(clock::now());
     Ok(draft.sign(authority.ca.issuing(), &authority.key).await.map_err(|error| internal(&error))?)
 }
