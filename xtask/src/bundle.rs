@@ -219,8 +219,16 @@ impl Stamp {
     }
 }
 
-/// Sizes of what is uploaded, raw and as `gzip -9` has them.
-fn report(tools: &Tools, dir: &Path) -> Result<()> {
+/// A file of the bundle, bytes: as it is, and as `gzip -9` has it.
+pub struct Weight {
+    file: &'static str,
+    raw: u64,
+    /// Compressed.
+    pub gzip: u64,
+}
+
+/// Sizes of what is uploaded.
+pub fn weigh(tools: &Tools, dir: &Path) -> Result<Vec<Weight>> {
     const MEASURE: &str = "const z = require('zlib'), f = require('fs');
         for (const p of process.argv.slice(1)) {
             const raw = f.readFileSync(p);
@@ -230,17 +238,24 @@ fn report(tools: &Tools, dir: &Path) -> Result<()> {
     let mut command = tools.command(&tools.node);
     command.args(["-e", MEASURE]).args(files.map(|file| dir.join(file)));
     let measured = process::capture(&mut command)?;
-    let mut total = (0_u64, 0_u64);
-    for (file, line) in files.iter().zip(measured.lines()) {
+    let weights = files.into_iter().zip(measured.lines()).map(|(file, line)| {
         let (raw, gzip) = line.split_once(' ').context("no sizes")?;
-        let (raw, gzip): (u64, u64) = (raw.parse()?, gzip.parse()?);
+        Ok(Weight { file, raw: raw.parse()?, gzip: gzip.parse()? })
+    });
+    weights.collect()
+}
+
+fn report(tools: &Tools, dir: &Path) -> Result<()> {
+    let mut weights = weigh(tools, dir)?;
+    let total = |of: fn(&Weight) -> u64| weights.iter().map(of).sum();
+    weights.push(Weight { file: "together", raw: total(|weight| weight.raw), gzip: total(|weight| weight.gzip) });
+    for Weight { file, raw, gzip } in weights {
         note(format_args!("{file:<14} {:>8} KB {:>8} KB gzip -9", kilobytes(raw), kilobytes(gzip)));
-        total = (total.0 + raw, total.1 + gzip);
     }
-    note(format_args!("{:<14} {:>8} KB {:>8} KB gzip -9", "together", kilobytes(total.0), kilobytes(total.1)));
     Ok(())
 }
 
-fn kilobytes(bytes: u64) -> String {
+/// Thousands of bytes, one decimal.
+pub fn kilobytes(bytes: u64) -> String {
     format!("{}.{}", bytes / 1000, bytes % 1000 / 100)
 }

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use wasmparser::{KnownCustom, Name, Parser, Payload, TypeRef};
 
-use crate::bundle::{self, Profile};
-use crate::process;
+use crate::bundle::{self, Profile, kilobytes};
 use crate::progress::{Step, note};
 use crate::tools::Tools;
 
@@ -19,7 +18,7 @@ const BUDGET: u64 = 475_000;
 /// Whether the bundle keeps to [`BUDGET`]; says by how much it does, or does not.
 pub fn keeps_to_budget(tools: &Tools, dir: &Path) -> Result<bool> {
     let step = Step::begin("Size of the worker bundle");
-    let total = compressed(tools, dir)?;
+    let total = bundle::weigh(tools, dir)?.iter().map(|weight| weight.gzip).sum();
     if total <= BUDGET {
         step.end(&format!("{} of {} KB", kilobytes(total), kilobytes(BUDGET)));
         return Ok(true);
@@ -92,19 +91,6 @@ fn crate_of(name: &str) -> &str {
         .into_iter()
         .find_map(|path| path[start(path)..].split_once("::").map(|(first, _)| first))
         .unwrap_or("(glue)")
-}
-
-/// Bytes of the bundle's files as `gzip -9` has them, together.
-fn compressed(tools: &Tools, dir: &Path) -> Result<u64> {
-    const MEASURE: &str = "const z = require('zlib'), f = require('fs');
-        console.log(process.argv.slice(1).map((p) => z.gzipSync(f.readFileSync(p), { level: 9 }).length).reduce((a, b) => a + b));";
-    let mut command = tools.command(&tools.node);
-    command.args(["-e", MEASURE]).args([bundle::WASM, bundle::SCRIPT].map(|file| dir.join(file)));
-    process::capture(&mut command)?.trim().parse().context("node told no size")
-}
-
-fn kilobytes(bytes: u64) -> String {
-    format!("{}.{}", bytes / 1000, bytes % 1000 / 100)
 }
 
 #[cfg(test)]
