@@ -200,17 +200,7 @@ impl ChildProcess {
 
     /// Resident memory of the child and of what it started, KiB; 0 where `/proc` does not tell.
     pub fn resident_kib(&self) -> u64 {
-        let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };
-        let of_the_group = processes.filter_map(|entry| {
-            let folder = entry.ok()?.path();
-            let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
-            // The name, in parentheses, may hold anything; state, parent and group follow it.
-            let group: u32 = stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()?;
-            let status = std::fs::read_to_string(folder.join("status")).ok().filter(|_| group == self.pid())?;
-            let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-            resident.trim().strip_suffix(" kB")?.parse::<u64>().ok()
-        });
-        of_the_group.sum()
+        crate::usage::group_memory(self.pid()) / 1024
     }
 
     /// Standard output so far.

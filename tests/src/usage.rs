@@ -22,12 +22,32 @@ pub fn octets(folder: &Path, wanted: fn(&Path) -> bool) -> Result<u64> {
 
 /// Time a process has spent on the processors, all threads, ended ones included.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let ticks = stat(pid, UTIME)? + stat(pid, STIME)?;
+    Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// Resident memory of all processes of a group, octets; 0 where `/proc` does not tell.
+pub fn group_memory(group: u32) -> u64 {
+    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
+    let members = processes.filter_map(|entry| {
+        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let is_member = stat(pid, PROCESS_GROUP).ok()? == u64::from(group);
+        is_member.then(|| memory(pid).ok()).flatten()
+    });
+    members.map(|(now, _)| now).sum()
+}
+
+/// Where `/proc/<pid>/stat` has the process group, counted from behind the name (proc_pid_stat(5)).
+const PROCESS_GROUP: usize = 2;
+/// The same of the time in user mode, and in the kernel, clock ticks.
+const UTIME: usize = 11;
+const STIME: usize = 12;
+
+fn stat(pid: u32, field: usize) -> Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the process has ended")?;
-    // The name in parentheses may hold anything; fields are counted from behind it, utime being the 14th of all.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |index: usize| -> Result<u64> { Ok(fields.get(index).context("a short stat line")?.parse()?) };
-    let ticks_per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_millis((ticks(11)? + ticks(12)?) * 1000 / ticks_per_second))
+    // The name in parentheses may hold anything.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    Ok(fields.split_whitespace().nth(field).context("a short stat line")?.parse()?)
 }
 
 /// Resident memory of a process now, and at its highest, octets.
@@ -51,5 +71,7 @@ mod tests {
         assert!(cpu_time(us).is_ok());
         let (now, highest) = memory(us).unwrap();
         assert!(now > 0 && now <= highest);
+        let group = u32::try_from(stat(us, PROCESS_GROUP).unwrap()).unwrap();
+        assert!(group_memory(group) > 0);
     }
 }

@@ -7,13 +7,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::time::{Duration, Instant};
 
+use edge_tests::load;
 use edge_tests::stack::{Key, Options, Stack, evidence};
 use parking_lot::Mutex;
 use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use crate::rate_limits::{CONTRACT, LOWER};
-use crate::support::{is_full_load, load};
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;
@@ -86,8 +86,8 @@ fn work(stack: &Stack, requests: &[Value], progress: &Mutex<Progress>, until: In
 
 #[test]
 fn a_fleet_behind_one_address_gets_in() {
-    let fleet = load(250, 5_000);
-    let edits = if is_full_load() { vec![] } else { vec![(CONTRACT[0].to_owned(), LOWER.to_owned())] };
+    let fleet = load::size(250, 5_000);
+    let edits = if load::is_full() { vec![] } else { vec![(CONTRACT[0].to_owned(), LOWER.to_owned())] };
     let stack = Stack::start(Options { vars: json!({}), wrangler_edits: edits, ..Options::new("fleet") });
     let requests = requests(&stack, fleet);
     let started = Instant::now();

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use edge_tests::emulators::fault::JwksShape;
 use edge_tests::emulators::oidc::{KeyAlgorithm, Rotation, eks_issuer, gke_issuer};
 use edge_tests::emulators::{Fault, FaultPlan, TokenOptions};
+use edge_tests::load;
 use edge_tests::stack::{Answer, Key, Stack, evidence};
 use serde_json::{Value, json};
 
-use crate::support::{Shared, assert_retryable, load};
+use crate::support::{Shared, assert_retryable};
 
 static STACK: Shared = Shared::new("jwks");
 
@@ -229,7 +230,7 @@ fn a_flood_of_random_key_ids_causes_one_fetch_and_good_runners_go_on() {
         for _ in 0..4 {
             scope.spawn(|| {
                 let key = Key::generate();
-                for number in 0..load(250, 2_500) {
+                for number in 0..load::size(250, 2_500) {
                     let token = cluster.token(&stack, random_kid);
                     let answer = stack.enroll(&key, &evidence::token("gke-oidc", &token));
                     answer.assert_problem(401, "attestation_invalid", "key_unknown");
@@ -243,7 +244,7 @@ fn a_flood_of_random_key_ids_causes_one_fetch_and_good_runners_go_on() {
     let (fetches, elapsed) = (cluster.fetches(&stack), started.elapsed());
     eprintln!(
         "{} tokens of random key ids in {elapsed:.1?}: {fetches} fetches, the first included",
-        load(1_000, 10_000)
+        load::size(1_000, 10_000)
     );
     // One for the warm-up, one a cooldown of 30 s.
     let allowed = 2 + elapsed.as_secs() / 30;

@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use edge_tests::emulators::oidc::gke_issuer;
 use edge_tests::emulators::{Fault, TokenOptions};
+use edge_tests::load;
 use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, AUDIENCE, Answer, EKS_ISSUER, Key, Options, Stack, evidence};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
-use crate::support::{assert_retryable, load};
+use crate::support::assert_retryable;
 
 static STACK: LazyLock<Mutex<Stack>> =
     LazyLock::new(|| Mutex::new(Stack::start(Options { real_hosts: true, ..Options::new("real-hosts") })));
@@ -141,7 +142,7 @@ fn a_flood_of_clusters_spends_the_budget_of_its_project_and_no_other() {
     apply(&stack, "flood");
     let known = gke_issuer("wild-flood", "europe-west1", "known");
     enroll(&stack, "gke-oidc", &known).assert_status(200);
-    let (clusters, memory, started) = (load(200, 10_000), stack.resident_kib(), Instant::now());
+    let (clusters, memory, started) = (load::size(200, 10_000), stack.resident_kib(), Instant::now());
     let numbers: Vec<usize> = (0..clusters).collect();
     let served: usize = std::thread::scope(|scope| {
         let callers: Vec<_> = numbers.chunks(clusters / 4).map(|chunk| scope.spawn(|| flood(&stack, chunk))).collect();

@@ -34,16 +34,6 @@ impl Shared {
     }
 }
 
-/// Whether the figures of a full run are asked for, which take their time on a small machine.
-pub fn is_full_load() -> bool {
-    std::env::var_os("ROOTPILOT_FULL_LOAD").is_some()
-}
-
-/// The size of a load: `full` when asked for.
-pub fn load(reduced: usize, full: usize) -> usize {
-    if is_full_load() { full } else { reduced }
-}
-
 /// Unix seconds of an RFC 3339 text.
 #[track_caller]
 pub fn seconds(text: &Value) -> i64 {

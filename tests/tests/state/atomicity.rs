@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
 
+use edge_tests::load;
 use edge_tests::stack::{Answer, Key, Stack, evidence};
 use serde_json::json;
 
@@ -61,9 +62,7 @@ fn fifty_keys_and_one_use_make_one_certificate() {
 #[test]
 fn as_many_certificates_as_uses() {
     let stack = STACK.lock();
-    // The figures of a full run are asked for by name: they take their time on a small machine.
-    let (max_uses, clients) =
-        if std::env::var_os("ROOTPILOT_FULL_LOAD").is_some() { (1_000, 1_500) } else { (200, 300) };
+    let (max_uses, clients) = load::size((200, 300), (1_000, 1_500));
     assert_eq!(contend(&stack, max_uses, clients).len(), usize::try_from(max_uses).unwrap());
 }
 

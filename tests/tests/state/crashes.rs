@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use edge_tests::load;
 use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
@@ -16,11 +17,6 @@ use crate::support::{enroll_until_answered, try_enroll};
 /// Keys that compete for each token.
 const RIVALS: usize = 2;
 const CALLERS: usize = 8;
-
-/// How much is done: the figures of a full run are asked for by name.
-fn load() -> (usize, usize) {
-    if std::env::var_os("ROOTPILOT_FULL_LOAD").is_some() { (2_000, 10) } else { (300, 4) }
-}
 
 /// One caller's enrolment: repeated until it is answered, as a runner does.
 struct Enrolment {
@@ -97,7 +93,7 @@ fn all_items(stack: &Stack, list: &str) -> Vec<Value> {
 
 #[test]
 fn killed_at_random_moments_nothing_is_used_twice_or_unknown() {
-    let (count, kills) = load();
+    let (count, kills) = load::size((300, 4), (2_000, 10));
     let mut stack = Stack::start(Options::new("state-crashes"));
     let enrolments: Vec<Enrolment> = (0..count / RIVALS)
         .flat_map(|_| {
