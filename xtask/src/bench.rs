@@ -163,7 +163,8 @@ fn isolate(tools: &Tools) -> Result<PathBuf> {
     fs::create_dir_all(&out)?;
     let module = paths::target().join("wasm32-unknown-unknown/release/bench_isolate.wasm");
     bundle::bind(tools, &module, &out)?;
-    bundle::optimise(tools, &out.join("glue_bg.wasm"), &out.join("glue_bg.wasm"), &bundle::NAMELESS)?;
+    let bound = out.join(bundle::BOUND);
+    bundle::optimise(tools, &bound, &bound, &bundle::NAMELESS)?;
     fs::copy(paths::root().join("tests/bench/js/isolate.mjs"), out.join("isolate.mjs"))?;
     step.end("built");
     Ok(out)

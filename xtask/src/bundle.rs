@@ -50,7 +50,7 @@ impl Profile {
 }
 
 /// The module as wasm-bindgen leaves it.
-const BOUND: &str = "glue_bg.wasm";
+pub const BOUND: &str = "glue_bg.wasm";
 
 /// The script of a bundle.
 pub const SCRIPT: &str = "index.js";
