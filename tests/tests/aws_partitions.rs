@@ -27,15 +27,19 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
+/// What a tool prints.
+fn printed(tool: &str, arguments: &[&str]) -> String {
+    let output = Command::new(tool).args(arguments).current_dir(workspace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Source folder of the `aws-sdk-sts` that this workspace is locked to.
 fn sdk_sources() -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
-        .current_dir(workspace())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // What other platforms need may never have been downloaded here.
+    let host = printed("rustc", &["--print", "host-tuple"]);
+    let offline = ["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", host.trim()];
+    let metadata: Value = serde_json::from_str(&printed(env!("CARGO"), &offline)).unwrap();
     let package = metadata["packages"].as_array().unwrap().iter().find(|package| package["name"] == "aws-sdk-sts");
     Path::new(package.unwrap()["manifest_path"].as_str().unwrap()).with_file_name("src")
 }
