@@ -198,11 +198,6 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// Resident memory of the child and of what it started, KiB; 0 where `/proc` does not tell.
-    pub fn resident_kib(&self) -> u64 {
-        crate::usage::group_memory(self.pid()) / 1024
-    }
-
     /// Standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()

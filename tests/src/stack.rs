@@ -15,6 +15,7 @@
 mod admin;
 mod client;
 pub mod evidence;
+mod inspector;
 mod key;
 pub mod places;
 mod policy;
@@ -64,6 +65,8 @@ pub struct Options {
     pub entry: Option<PathBuf>,
     /// Whether [`Stack::policy`] is applied.
     pub apply_policy: bool,
+    /// Whether [`Stack::heap`] can be asked.
+    pub inspector: bool,
 }
 
 impl Options {
@@ -78,6 +81,7 @@ impl Options {
             wrangler_edits: Vec::new(),
             entry: None,
             apply_policy: true,
+            inspector: false,
         }
     }
 }
@@ -95,6 +99,8 @@ pub struct Stack {
     real_hosts: Value,
     verifier: ChildProcess,
     client: Client,
+    /// Address of workerd's inspector.
+    inspector: Option<String>,
 }
 
 impl Stack {
@@ -109,8 +115,8 @@ impl Stack {
             OidcIssuer::start(IssuerConfig { default_issuer: GKE_ISSUER.to_owned(), ..IssuerConfig::default() })
                 .expect("a loopback port is free");
         let real_hosts = real_hosts(&sts, &issuer);
-        let (verifier, client) = serve(&options, &folder, &real_hosts, 0);
-        let stack = Self { sts, issuer, options, folder, real_hosts, verifier, client };
+        let Served { verifier, client, inspector } = serve(&options, &folder, &real_hosts, 0);
+        let stack = Self { sts, issuer, options, folder, real_hosts, verifier, client, inspector };
         if stack.options.apply_policy {
             stack.admin().apply(&stack.policy());
         }
@@ -232,7 +238,8 @@ impl Stack {
     /// Starts the verifier again on the same storage and at the same address; one that still runs is stopped first.
     pub fn restart(&mut self) {
         self.stop();
-        (self.verifier, self.client) = serve(&self.options, &self.folder, &self.real_hosts, self.port());
+        let served = serve(&self.options, &self.folder, &self.real_hosts, self.port());
+        Served { verifier: self.verifier, client: self.client, inspector: self.inspector } = served;
     }
 
     /// The same with other options; name and policy stay as they are.
@@ -241,9 +248,10 @@ impl Stack {
         self.restart();
     }
 
-    /// Resident memory of the verifier's processes, KiB; 0 where the system does not tell.
-    pub fn resident_kib(&self) -> u64 {
-        self.verifier.resident_kib()
+    /// Memory that the worker's isolate holds on to, octets: what is left after a collection, the wasm module's memory included.
+    pub fn heap(&self) -> u64 {
+        let address = self.inspector.as_deref().expect("the stack was started with `inspector`");
+        inspector::heap(address, "rootpilot-edge").unwrap_or_else(|error| panic!("workerd's inspector: {error:#}"))
     }
 
     /// The verifier's log so far: its JSON lines since it was last started.
@@ -316,7 +324,14 @@ fn wrangler(options: &Options, folder: &Path) -> PathBuf {
     file
 }
 
-fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> (ChildProcess, Client) {
+/// A verifier that serves.
+struct Served {
+    verifier: ChildProcess,
+    client: Client,
+    inspector: Option<String>,
+}
+
+fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> Served {
     let found = |place: Result<PathBuf, places::Missing>| place.unwrap_or_else(|missing| panic!("{missing}"));
     let configuration = json!({
         "bundle": found(places::bundle()),
@@ -327,6 +342,7 @@ fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> (Ch
         "secrets": secrets(options, folder),
         "vars": options.vars,
         "cf": options.cf,
+        "inspector": options.inspector,
         "outbound": options.real_hosts.then_some(real_hosts),
     });
     let mut command = Command::new(found(places::node()));
@@ -338,5 +354,6 @@ fn serve(options: &Options, folder: &Path, real_hosts: &Value, port: u16) -> (Ch
         .unwrap_or_else(|error| panic!("{error}"));
     let ready: Value = serde_json::from_str(&ready).expect("the ready line is JSON");
     let url = ready["url"].as_str().expect("the ready line names the address");
-    (verifier, Client::new(url))
+    let inspector = ready["inspector"].as_str().map(str::to_owned);
+    Served { verifier, client: Client::new(url), inspector }
 }

@@ -11,8 +11,9 @@
 //   secrets  optional: the file of the worker's secrets that edgectl writes, name to value
 //   vars     optional: variables of the worker; they win
 //   cf       optional: request.cf of every request (edge mutual TLS in tests)
+//   inspector optional: whether workerd's inspector listens, on loopback
 //   outbound optional: stand-ins for hosts of the internet, origin to origin; every other call of the worker then fails
-// One JSON line comes back when requests are served: {"url", "pid"}. The end of standard input is the order to stop:
+// One JSON line comes back when requests are served: {"url", "pid"}, and "inspector" where asked for. The end of standard input is the order to stop:
 // a parent that dies, however it dies, takes workerd with it.
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -77,6 +78,7 @@ async function options(config, project, secrets) {
     ratelimits: named(project.ratelimits, ({ namespace_id, simple }) => ({ namespace_id, simple })),
     resourcePersistencePath: config.state,
     cf: config.cf ?? false,
+    ...(config.inspector ? { inspectorPort: 0 } : {}),
     ...(config.outbound ? { outboundService: outbound(config.outbound) } : {}),
     log: new StderrLog(LogLevel.WARN),
     handleStructuredLogs: ({ message }) => process.stderr.write(`${message}\n`),
@@ -98,6 +100,7 @@ for await (const line of input) {
   const secrets = config.secrets ? JSON.parse(await readFile(config.secrets, "utf8")) : {};
   miniflare = new Miniflare(await options(config, project, secrets));
   const url = await miniflare.ready;
-  process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid })}\n`);
+  const inspector = config.inspector ? (await miniflare.getInspectorURL()).host : undefined;
+  process.stdout.write(`${JSON.stringify({ url: url.origin, pid: process.pid, inspector })}\n`);
 }
 await stop();
