@@ -31,24 +31,12 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 /// Lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 0xf])
-        .filter_map(|nibble| char::from_digit(u32::from(nibble), 16))
-        .collect()
+    base16ct::lower::encode_string(bytes)
 }
 
 /// Octets of an even number of hex digits of either case.
 pub fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    pairs
-        .iter()
-        .map(|pair| {
-            let [high, low] =
-                pair.map(|digit| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok()));
-            Some((high? << 4) | low?)
-        })
-        .collect()
+    base16ct::mixed::decode_vec(text).ok()
 }
 
 /// Attacker text for logs and details: control characters escaped, cut at 512 characters (CHECKS A3).

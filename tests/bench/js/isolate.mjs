@@ -4,6 +4,12 @@ import module from "./glue_bg.wasm";
 
 initSync({ module });
 
+// As in the deployed worker's entry module.
+const settled = Promise.resolve();
+globalThis.queueMicrotask = (step) => {
+  settled.then(step);
+};
+
 const RS256 = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
 const octets = (base64url) => Uint8Array.from(atob(base64url.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
 

@@ -35,12 +35,12 @@ mod binding {
         pub async fn verify(
             algorithm: &JsValue,
             key: &JsValue,
-            signature: &Uint8Array,
-            message: &Uint8Array,
+            signature: &[u8],
+            message: &[u8],
         ) -> Result<JsValue, JsValue>;
 
         #[wasm_bindgen(js_namespace = ["crypto", "subtle"], js_name = sign, catch)]
-        pub async fn sign(algorithm: &JsValue, key: &JsValue, message: &Uint8Array) -> Result<JsValue, JsValue>;
+        pub async fn sign(algorithm: &JsValue, key: &JsValue, message: &[u8]) -> Result<JsValue, JsValue>;
 
         #[wasm_bindgen(js_namespace = crypto, js_name = getRandomValues, catch)]
         pub fn get_random_values(buffer: &Uint8Array) -> Result<JsValue, JsValue>;
@@ -60,7 +60,14 @@ pub fn request_id() -> String {
 pub struct WebCrypto;
 
 thread_local! {
-    static IMPORTED: RefCell<HashMap<([u8; 32], SignatureAlgorithm), JsValue>> = RefCell::default();
+    static IMPORTED: RefCell<HashMap<([u8; 32], SignatureAlgorithm), Imported>> = RefCell::default();
+}
+
+/// A key inside WebCrypto, not extractable, and what it is used with.
+#[derive(Debug, Clone)]
+struct Imported {
+    key: JsValue,
+    parameters: JsValue,
 }
 
 fn backend(error: &JsValue) -> BackendError {
@@ -87,8 +94,8 @@ fn parameters(algorithm: SignatureAlgorithm) -> JsValue {
     js::object(&entries)
 }
 
-async fn import(key: &PublicKey, parameters: &JsValue) -> Result<JsValue, BackendError> {
-    let verify = usages("verify");
+async fn import(key: &PublicKey, algorithm: SignatureAlgorithm) -> Result<Imported, BackendError> {
+    let (parameters, verify) = (parameters(algorithm), usages("verify"));
     let imported = match key.material() {
         KeyMaterial::Rsa { modulus } => {
             let jwk = js::object(&[
@@ -96,19 +103,19 @@ async fn import(key: &PublicKey, parameters: &JsValue) -> Result<JsValue, Backen
                 ("n", JsValue::from_str(&verifier::encoding::b64url(modulus))),
                 ("e", JsValue::from_str("AQAB")),
             ]);
-            binding::import_key("jwk", &jwk, parameters, false, &verify).await
+            binding::import_key("jwk", &jwk, &parameters, false, &verify).await
         }
         KeyMaterial::P256(point) => {
-            binding::import_key("raw", &Uint8Array::from(point.as_slice()), parameters, false, &verify).await
+            binding::import_key("raw", &Uint8Array::from(point.as_slice()), &parameters, false, &verify).await
         }
         KeyMaterial::P384(point) => {
-            binding::import_key("raw", &Uint8Array::from(point.as_slice()), parameters, false, &verify).await
+            binding::import_key("raw", &Uint8Array::from(point.as_slice()), &parameters, false, &verify).await
         }
         KeyMaterial::Ed25519(key) => {
-            binding::import_key("raw", &Uint8Array::from(key.as_slice()), parameters, false, &verify).await
+            binding::import_key("raw", &Uint8Array::from(key.as_slice()), &parameters, false, &verify).await
         }
     };
-    imported.map_err(|error| backend(&error))
+    imported.map(|key| Imported { key, parameters }).map_err(|error| backend(&error))
 }
 
 impl SignatureVerifier for WebCrypto {
@@ -119,31 +126,31 @@ impl SignatureVerifier for WebCrypto {
         message: &[u8],
         signature: &[u8],
     ) -> Result<bool, BackendError> {
-        let parameters = parameters(algorithm);
         let slot = (*key.thumbprint(), algorithm);
         let known = IMPORTED.with_borrow(|keys| keys.get(&slot).cloned());
-        let crypto_key = if let Some(crypto_key) = known {
-            crypto_key
+        let imported = if let Some(imported) = known {
+            imported
         } else {
-            let crypto_key = import(key, &parameters).await?;
+            let imported = import(key, algorithm).await?;
             IMPORTED.with_borrow_mut(|keys| {
                 if keys.len() >= IMPORTED_KEYS {
                     keys.clear();
                 }
-                keys.insert(slot, crypto_key.clone());
+                keys.insert(slot, imported.clone());
             });
-            crypto_key
+            imported
         };
-        binding::verify(&parameters, &crypto_key, &Uint8Array::from(signature), &Uint8Array::from(message))
+        // WebCrypto takes its copies before it returns the promise, so both may lie in wasm's memory.
+        binding::verify(&imported.parameters, &imported.key, signature, message)
             .await
             .map(|valid| valid.is_truthy())
             .map_err(|error| backend(&error))
     }
 }
 
-/// The issuing CA's private key inside WebCrypto, not extractable.
+/// The issuing CA's private key.
 #[derive(Debug, Clone)]
-pub struct SigningKey(JsValue);
+pub struct SigningKey(Imported);
 
 impl SigningKey {
     /// From PKCS#8 DER of a P-256 key.
@@ -151,16 +158,15 @@ impl SigningKey {
         let parameters = parameters(SignatureAlgorithm::Es256);
         binding::import_key("pkcs8", &Uint8Array::from(pkcs8), &parameters, false, &usages("sign"))
             .await
-            .map(Self)
+            .map(|key| Self(Imported { key, parameters }))
             .map_err(|error| backend(&error))
     }
 }
 
 impl IssuingKey for SigningKey {
     async fn sign(&self, message: &[u8]) -> Result<[u8; 64], BackendError> {
-        let signature = binding::sign(&parameters(SignatureAlgorithm::Es256), &self.0, &Uint8Array::from(message))
-            .await
-            .map_err(|error| backend(&error))?;
+        let Self(Imported { key, parameters }) = self;
+        let signature = binding::sign(parameters, key, message).await.map_err(|error| backend(&error))?;
         Uint8Array::new(&signature)
             .to_vec()
             .try_into()

@@ -5,7 +5,6 @@
 //! the wrong type is a fact about the claim and not a syntax error.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -96,14 +95,16 @@ pub(crate) fn members<'de, A: MapAccess<'de>>(
     map: &mut A,
     mut known: impl FnMut(&str, &mut A) -> Result<bool, A::Error>,
 ) -> Result<(), A::Error> {
-    let mut names = BTreeSet::new();
+    let mut names = Vec::new();
     while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
         if !known(&name, map)? {
             map.next_value::<Value<Anything>>()?;
         }
-        if !names.insert(name) {
-            return Err(de::Error::custom("a member comes twice"));
-        }
+        names.push(name);
+    }
+    names.sort_unstable();
+    if names.array_windows().any(|[one, next]| one == next) {
+        return Err(de::Error::custom("a member comes twice"));
     }
     Ok(())
 }
