@@ -39,6 +39,11 @@ impl Key {
         Self(SigningKey::generate_from_rng(&mut rand::rng()))
     }
 
+    /// The one of this number, from 1 to 254: the same in every run, for records that outlive one.
+    pub fn numbered(number: u8) -> Self {
+        Self(SigningKey::from_slice(&[number; 32]).expect("a scalar of the field"))
+    }
+
     /// SubjectPublicKeyInfo, DER.
     pub fn spki(&self) -> Vec<u8> {
         self.0.verifying_key().to_public_key_der().expect("a valid key encodes").into_vec()

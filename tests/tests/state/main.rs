@@ -10,6 +10,7 @@ mod crashes;
 mod edge_tls;
 mod foreign;
 mod issuing_ca;
+mod migration;
 mod nginx;
 mod policy_changes;
 mod renewal;

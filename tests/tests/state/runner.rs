@@ -192,7 +192,7 @@ fn past_its_reattestation_it_attests_and_keeps_its_id() {
     let (runner_id, enrolled) = (text(&first, "runner_id"), text(&first, "serial"));
 
     stack.stop();
-    let changed = storage::tenant(&stack, |sql| {
+    let changed = storage::object(&stack, storage::WITH_RUNNERS, |sql| {
         sql.execute("UPDATE runners SET attested_at = attested_at - 86400 WHERE id = ?", [&runner_id]).unwrap()
     });
     assert_eq!(changed, 1);

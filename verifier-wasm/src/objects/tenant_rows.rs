@@ -115,8 +115,8 @@ pub const META: &str = "SELECT value FROM meta WHERE name = ?";
 pub const PUT_META: &str = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)";
 
 pub const HOLDS_ROWS: &str = "SELECT EXISTS (SELECT 1 FROM tokens) OR EXISTS (SELECT 1 FROM runners) OR EXISTS (SELECT 1 FROM keys) \
-    OR EXISTS (SELECT 1 FROM serials) OR EXISTS (SELECT 1 FROM evidence) OR EXISTS (SELECT 1 FROM audit) \
-    OR EXISTS (SELECT 1 FROM outbox)";
+    OR EXISTS (SELECT 1 FROM serials) OR EXISTS (SELECT 1 FROM evidence) OR EXISTS (SELECT 1 FROM outbox) \
+    OR EXISTS (SELECT 1 FROM audit WHERE id < (SELECT MAX(id) FROM audit))";
 
 /// How to find what has ended in a table; `?1` is the horizon.
 pub struct Ended {
@@ -142,8 +142,8 @@ pub const ENDED_TOKENS: Ended = Ended { name: "tokens", key: "id", condition: "e
 pub const OLD_AUDIT: Ended = Ended {
     name: "audit",
     key: "id",
-    // Events are in order of time but for a clock that went back, which at worst keeps some longer.
-    condition: "id < (SELECT COALESCE(MIN(id), 9223372036854775807) FROM audit WHERE time >= ?1)",
+    // Events are in order of time but for a clock that went back, which at worst keeps some longer. The last one numbers the next.
+    condition: "id < COALESCE((SELECT MIN(id) FROM audit WHERE time >= ?1), (SELECT MAX(id) FROM audit))",
 };
 pub const SURPLUS_AUDIT: Ended =
     Ended { name: "audit", key: "id", condition: "id <= (SELECT COALESCE(MAX(id), 0) FROM audit) - ?1" };

@@ -293,7 +293,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rusqlite::Connection;
-    use verifier::registry::suite::world::{World, by_token, enrolment, pod, renewal};
+    use verifier::registry::suite::world::{NOW, World, by_token, enrolment, pod, renewal};
     use verifier::registry::suite::{cases, sequence};
 
     use super::*;
@@ -311,6 +311,59 @@ mod tests {
             println!("{name}");
             case(&mut SqlStore::new(&database()));
         }
+    }
+
+    /// What schema 1 stored (tests/vectors/README.md), the JSON in it too.
+    #[test]
+    fn rows_of_the_first_version_are_read() {
+        let sql = Connection::open_in_memory().unwrap();
+        sql.script(include_str!("../../../tests/vectors/storage/tenant_1.sql")).unwrap();
+        let count = |table: &str| {
+            let rows = sql.query(&format!("SELECT COUNT(*) FROM {table}"), &[]).unwrap();
+            rows.into_iter().next().unwrap().number::<usize>().unwrap()
+        };
+        let (events, uses) = (count("audit"), count("evidence"));
+        schema::migrate(&sql, schema::TENANT).unwrap();
+        let mut store = SqlStore::new(&sql);
+        let numbers = |store: &SqlStore<'_>| -> Vec<u64> {
+            store.audit(None, 1_000).unwrap().iter().map(|event| event.id).collect()
+        };
+        assert!(events >= 20 && numbers(&store).into_iter().rev().eq(1..=events as u64));
+        let event = store.audit(None, 1).unwrap().remove(0);
+        store.append_audit(&event, NOW).unwrap();
+        assert_eq!(numbers(&store)[0], events as u64 + 1, "numbers go on");
+
+        assert_eq!(store.tokens(None, 100).unwrap().len(), 2);
+        let runners = store.ended_runners(None, UnixTime::MAX, 100).unwrap();
+        let visible = store.runners(None, 100).unwrap();
+        assert_eq!((runners.len(), visible.len()), (8, 7));
+        for mode in [Mode::BootstrapToken, Mode::AwsSts, Mode::GkeOidc, Mode::EksOidc] {
+            assert!(visible.iter().any(|runner| runner.principal.mode() == mode), "{mode}");
+        }
+        for runner in &runners {
+            for slot in [&runner.current, &runner.next].into_iter().flatten() {
+                let serial = store.serial(&runner.id, &slot.serial).unwrap().expect("a serial of a slot");
+                let presented = store.presented(&runner.id, &slot.serial, NOW).unwrap().expect("what a renewal asks");
+                assert_eq!(
+                    (&serial.spki_sha256, &presented.runner, &presented.serial),
+                    (&slot.spki_sha256, runner, &serial)
+                );
+                let owner = store
+                    .runner_by_key(runner.principal.mode(), &runner.principal.identity(), &slot.spki_sha256, "")
+                    .unwrap();
+                assert_eq!(owner.as_ref(), Some(runner));
+            }
+        }
+        let digests = sql.query("SELECT digest FROM evidence", &[]).unwrap();
+        let read = digests.into_iter().filter_map(|mut row| store.evidence(&row.text().unwrap()).unwrap());
+        assert_eq!(read.count(), uses);
+        let banned = |runner: &&Runner| {
+            let principal = &runner.principal;
+            store.standing(principal.mode(), &runner.id, &principal.instance(), NOW).unwrap().banned
+        };
+        assert_eq!(runners.iter().filter(banned).count(), 2);
+        let rules = store.meta("policy_rules").unwrap().expect("the rules of the tenant");
+        assert!(serde_json::from_str::<Vec<verifier::appraisal::Rule>>(&rules).is_ok_and(|rules| rules.len() == 4));
     }
 
     proptest! {

@@ -296,14 +296,17 @@ impl Store for MemoryStore {
                     || bans.contains_key(&(BanScope::Runner, runner.principal.mode(), id.to_owned()))
             })
         };
-        let last = self.audit_seq.saturating_sub(horizon.audit_rows);
+        let newest = self.audit_seq;
+        let last = newest.saturating_sub(horizon.audit_rows);
         let more = [
             drop_some(&mut self.serials, limit, |_, serial| serial.not_after < horizon.serials),
             drop_some(&mut self.outbox, limit, |_, revocation| revocation.not_after < horizon.outbox),
             drop_some(&mut self.keys, limit, |(spki, id), until| *until < horizon.keys && !needed(spki, id)),
             drop_some(&mut self.evidence, limit, |_, record| record.until < horizon.uses),
             drop_some(&mut self.tokens, limit, |_, token| token.expires_at < horizon.tokens),
-            drop_some(&mut self.audit, limit, |seq, (time, _)| *time < horizon.audit || *seq <= last),
+            drop_some(&mut self.audit, limit, |seq, (time, _)| {
+                *seq < newest && (*time < horizon.audit || *seq <= last)
+            }),
         ];
         Ok(more.contains(&true))
     }
@@ -314,7 +317,7 @@ impl Store for MemoryStore {
             && self.keys.is_empty()
             && self.serials.is_empty()
             && self.evidence.is_empty()
-            && self.audit.is_empty()
+            && self.audit.len() <= 1
             && self.outbox.is_empty()))
     }
 }

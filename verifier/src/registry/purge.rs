@@ -8,7 +8,7 @@
 //! | token | seven days after its end, so that the audit log still tells expired from unknown |
 //! | runner | 90 days after its last certificate; a bootstrap or evicted runner only as long as certificate or token live |
 //! | ban | for ever, and the runners it covers with it |
-//! | audit event | 90 days, and at most a million |
+//! | audit event | 90 days, and at most a million; the last one stays, so that numbers go on |
 //! | outbox entry | delivered, or useless because the certificate ended |
 
 use super::store::{Horizon, Runner, Store};

@@ -229,7 +229,7 @@ pub struct Horizon {
     pub uses: UnixTime,
     /// Tokens that expired before this.
     pub tokens: UnixTime,
-    /// Audit events older than this.
+    /// Audit events older than this, but for the last one, which numbers the next.
     pub audit: UnixTime,
     /// Audit events kept at most.
     pub audit_rows: u64,
@@ -308,6 +308,6 @@ pub trait Store {
 
     /// Deletes what has ended, at most `limit` rows of each table; whether more is left.
     fn purge(&mut self, horizon: &Horizon, limit: u32) -> Stored<bool>;
-    /// Whether anything but bans and values is stored: something will end some day.
+    /// Whether anything but bans, values and the last audit event is stored: something will end some day.
     fn holds_rows(&self) -> Stored<bool>;
 }

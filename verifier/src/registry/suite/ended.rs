@@ -17,6 +17,7 @@ super::list_cases![
     bootstrap_runners_end_with_token_and_certificate,
     bans_and_banned_runners_stay,
     everything_else_goes_in_the_end,
+    numbers_of_events_go_on_though_all_that_was_is_forgotten,
 ];
 
 fn sweep(world: &mut World<'_>) {
@@ -176,4 +177,20 @@ fn everything_else_goes_in_the_end(store: &mut dyn Store) {
     world.now = NOW.plus(400 * 86_400);
     sweep(&mut world);
     assert!(!world.store.holds_rows().unwrap());
+}
+
+fn numbers_of_events_go_on_though_all_that_was_is_forgotten(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    for _ in 0..3 {
+        world.mint(1);
+    }
+    world.pass(400 * 86_400);
+    sweep(&mut world);
+    let numbers = |world: &World<'_>| world.audit().into_iter().map(|event| event.id).collect::<Vec<_>>();
+    assert_eq!(numbers(&world), [3]);
+    world.mint(1);
+    assert_eq!(numbers(&world), [4, 3]);
+    // A younger one has come: the old one may go.
+    sweep(&mut world);
+    assert_eq!(numbers(&world), [4]);
 }
