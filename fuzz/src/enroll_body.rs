@@ -104,7 +104,7 @@ fn certificate_is_of(world: &World, body: &str, issued: &Issued) {
 fn verify(world: &World, body: &str) -> bool {
     let (outside, _) = outside_with_token();
     let before = outside.tenants.borrow().clone();
-    let response = match block_on(world.call(&outside).verify(body, &mut Trace::on())) {
+    let response = match block_on(world.call(&outside).verify(body, "4f5e6d7c", &mut Trace::on())) {
         Ok(response) => response,
         Err(denial) => {
             refused(&denial);

@@ -204,7 +204,7 @@ pub struct AuditItem {
     pub identity: Option<String>,
     /// Runner concerned.
     pub runner_id: Option<String>,
-    /// First 8 hex digits of the SHA-256 of the admin's token.
+    /// First 8 hex digits of the SHA-256 of the admin or service token that came with the call.
     pub actor: Option<String>,
     /// `x-request-id` of the call.
     pub request_id: String,

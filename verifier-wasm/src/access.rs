@@ -22,7 +22,7 @@ pub enum Role {
 pub struct Actor(String);
 
 impl Actor {
-    /// First 8 hex digits of the token's SHA-256, for the audit log.
+    /// First 8 hex digits of the token's SHA-256, for audit and log.
     pub fn id(&self) -> &str {
         &self.0
     }

@@ -42,6 +42,9 @@ pub struct Subject {
     /// Runner id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_id: Option<String>,
+    /// Who calls an admin or service route: first 8 hex digits of the SHA-256 of the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     /// Internal cause of a 5xx, for us only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,

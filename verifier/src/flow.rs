@@ -89,8 +89,8 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
     }
 
     /// `POST /v1/verify`: the appraisal alone, with its trace. Refusals of the evidence are part of the answer; `Err` is for the call
-    /// itself, and for an outside that is not available.
-    pub async fn verify(&self, body: &str, trace: &mut Trace) -> Result<VerifyResponse, Denial> {
+    /// itself, and for an outside that is not available. `actor` is who asks, for the audit log.
+    pub async fn verify(&self, body: &str, actor: &str, trace: &mut Trace) -> Result<VerifyResponse, Denial> {
         let request: VerifyRequest<'_> = parse(body)?;
         let mode = request.attestation.mode();
         if matches!(request.attestation, Attestation::MtlsRenewal(_)) {
@@ -99,7 +99,7 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         trace.subject.mode = Some(request.attestation.mode());
         evidence::check_limits(&request.attestation)?;
         let spki_sha256 = self.spki_of(&request).await?;
-        let (denial, consumed) = match self.appraise_whole(&request, &spki_sha256, trace).await {
+        let (denial, consumed) = match self.appraise_whole(&request, &spki_sha256, actor, trace).await {
             Ok(consumed) => (None, consumed),
             Err(denial) if matches!(denial.code.status(), 401 | 403) => (Some(denial), false),
             Err(denial) => return Err(denial),
@@ -122,11 +122,12 @@ impl<P: Ports, K: IssuingKey> Call<'_, P, K> {
         &self,
         request: &VerifyRequest<'_>,
         spki_sha256: &[u8; 32],
+        actor: &str,
         trace: &mut Trace,
     ) -> Result<bool, Denial> {
         let appraised = self.appraise(&request.attestation, spki_sha256, trace).await?;
         let enroll = self.enroll_command(appraised, spki_sha256);
-        let command = VerifyCommand { enroll, consume: request.consume };
+        let command = VerifyCommand { enroll, consume: request.consume, actor: actor.to_owned() };
         let appraisal = self.ports.verify_evidence(&command).await?;
         if appraisal.denial.is_none() {
             trace.subject.learn(&command.enroll.evidence.principal());

@@ -7,18 +7,12 @@ use edge_tests::stack::{Answer, Client, Key, Options, Stack, evidence};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Held, Shared, all_at_once, enroll_pod, pod};
+use crate::support::{Held, Shared, actor, all_at_once, enroll_pod, pod};
 
 /// For `edgectl`, which looks every two seconds, on a machine that is busy.
 const FOLLOWED: Duration = Duration::from_mins(1);
 
 static STACK: Shared = Shared::new("state-audit");
-
-/// First 8 hex digits of SHA-256 of the admin's token.
-fn actor(stack: &Stack) -> String {
-    use sha2::{Digest as _, Sha256};
-    base16ct::lower::encode_string(&Sha256::digest(stack.admin_token()))[..8].to_owned()
-}
 
 /// Events with the request id of `answer`.
 fn events(stack: &Stack, answer: &Answer) -> Vec<Value> {
@@ -94,6 +88,12 @@ fn decisions_of_a_runner() {
     assert_audited(&stack, &superseded, "suspect", &who);
     let again = used.renew(&stack, &Key::generate());
     assert_audited(&stack, &again, "renew", &with(json!({"outcome": "deny", "code": "must_reattest"})));
+
+    // Whose certificate it was is said though it counts no longer.
+    stack.admin().evict("acme", &held.runner_id);
+    let gone = used.renew(&stack, &Key::generate());
+    let invalid = json!({"outcome": "deny", "code": "attestation_invalid", "reason": "certificate_invalid"});
+    assert_audited(&stack, &gone, "renew", &with(invalid));
 }
 
 #[test]
@@ -105,8 +105,9 @@ fn decisions_of_verify() {
         stack.service().post("/v1/verify", &call).expect(200)
     };
     assert!(events(&stack, &ask(&key, false)).is_empty(), "explaining writes nothing");
-    assert_audited(&stack, &ask(&key, true), "verify", &json!({"outcome": "allow", "identity": POD, "actor": null}));
-    let refused = json!({"outcome": "deny", "code": "attestation_invalid", "reason": "token_reused"});
+    let who = actor(&stack.service_token());
+    assert_audited(&stack, &ask(&key, true), "verify", &json!({"outcome": "allow", "identity": POD, "actor": who}));
+    let refused = json!({"outcome": "deny", "code": "attestation_invalid", "reason": "token_reused", "actor": who});
     assert_audited(&stack, &ask(&Key::generate(), true), "verify", &refused);
 }
 
@@ -115,7 +116,7 @@ fn actions_of_the_operator() {
     let stack = STACK.lock();
     let admin = stack.admin().0;
     let base = "/v1/admin/tenants/acme";
-    let actor = actor(&stack);
+    let actor = actor(&stack.admin_token());
     let minted = admin.post(&format!("{base}/tokens"), &json!({"description": "for the audit"})).expect(201);
     let token = minted.json();
     let id = token["id"].as_str().unwrap();
@@ -157,7 +158,7 @@ fn policies_are_in_the_log_of_the_deployment() {
         let mut events = stack.admin().policy_audit().into_iter().filter(|event| event.request_id == id);
         let event = json!(events.next().expect("an event"));
         assert!(events.next().is_none(), "one event");
-        assert_eq!((&event["type"], &event["actor"]), (&json!("policy_apply"), &json!(actor(&stack))));
+        assert_eq!((&event["type"], &event["actor"]), (&json!("policy_apply"), &json!(actor(&stack.admin_token()))));
         (event["outcome"].clone(), event["code"].clone())
     };
     assert_eq!(outcome_of(&stack.admin().apply(&stack.policy())), (json!("allow"), Value::Null));

@@ -13,6 +13,7 @@ mod issuing_ca;
 mod migration;
 mod nginx;
 mod policy_changes;
+mod refused_calls;
 mod renewal;
 mod replay;
 mod runner;

@@ -99,15 +99,24 @@ pub fn try_enroll(client: &Client, body: &Value) -> Option<Answer> {
 pub fn enroll_until_answered(client: impl Fn() -> Client, body: &Value, repeated: &AtomicUsize) -> Answer {
     let until = Instant::now() + DECIDED;
     loop {
-        match try_enroll(&client(), body) {
+        let last = match try_enroll(&client(), body) {
             Some(answer) if answer.status < 500 => return answer,
-            Some(answer) => assert_eq!(answer.status, 503, "{}", answer.text()),
-            None => {}
-        }
-        assert!(Instant::now() < until, "an enrolment is not decided");
+            Some(answer) => {
+                assert_eq!(answer.status, 503, "{}", answer.text());
+                answer.text()
+            }
+            None => "no answer".to_owned(),
+        };
+        assert!(Instant::now() < until, "an enrolment is not decided in {DECIDED:?}, at last: {last}");
         repeated.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// First 8 hex digits of SHA-256 of a bearer token: who the audit log says it was.
+pub fn actor(token: &str) -> String {
+    use sha2::{Digest as _, Sha256};
+    base16ct::lower::encode_string(&Sha256::digest(token))[..8].to_owned()
 }
 
 /// State of a runner, as listed.

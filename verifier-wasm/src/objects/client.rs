@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use protocol::Code;
-use protocol::admin::{BanRequest, MintRequest};
+use protocol::admin::{AuditType, BanRequest, MintRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -53,9 +53,9 @@ pub async fn put_policy(env: &Env, write: PolicyWrite) -> Result<StoredPolicy, D
     call(env, "POLICY", THE_ONE, &PolicyCall::Write(write)).await
 }
 
-/// Notes that a document was refused as invalid.
-pub async fn note_invalid_policy(env: &Env, applicant: Applicant) -> Result<(), Denial> {
-    call(env, "POLICY", THE_ONE, &PolicyCall::Invalid(applicant)).await
+/// Writes into the log that a document was refused before it came to the object.
+pub async fn note_refused_policy(env: &Env, applicant: Applicant, code: Code) -> Result<(), Denial> {
+    call(env, "POLICY", THE_ONE, &PolicyCall::Refused(applicant, code)).await
 }
 
 /// Who applied which policy.
@@ -126,6 +126,18 @@ pub async fn unban(env: &Env, context: &AdminContext, id: &str) -> Result<Json, 
 /// Forgets a runner.
 pub async fn evict(env: &Env, context: &AdminContext, id: &str) -> Result<(), Denial> {
     tenant(env, &context.tenant, TenantCall::Evict(Cow::Borrowed(context), Cow::Borrowed(id))).await
+}
+
+/// Writes into the tenant's log that a call was refused before it came to the object.
+pub async fn note_refused(
+    env: &Env,
+    context: &AdminContext,
+    kind: AuditType,
+    named: Option<&str>,
+    code: Code,
+) -> Result<(), Denial> {
+    let call = TenantCall::Refused(Cow::Borrowed(context), kind, named.map(Cow::Borrowed), code);
+    tenant(env, &context.tenant, call).await
 }
 
 /// The tenant's audit log.

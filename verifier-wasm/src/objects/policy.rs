@@ -23,8 +23,8 @@ pub enum Call {
     Read(Option<String>),
     /// A new document.
     Write(PolicyWrite),
-    /// A document that was not valid and goes no further.
-    Invalid(Applicant),
+    /// A document that was refused and goes no further.
+    Refused(Applicant, Code),
     /// Whether any policy ever named the tenant.
     TenantKnown(String),
     /// Who applied what.
@@ -83,7 +83,7 @@ pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault>
     match &call {
         Call::Read(etag) => encode(Answer::Ok(read(sql, etag.as_deref())?)),
         Call::Write(write) => encode(store(sql, write, now)?),
-        Call::Invalid(applicant) => encode(Answer::Ok(record(sql, applicant, Some(Code::PolicyInvalid), now)?)),
+        Call::Refused(applicant, code) => encode(Answer::Ok(record(sql, applicant, Some(*code), now)?)),
         Call::TenantKnown(tenant) => encode(Answer::Ok(knows(sql, tenant)?)),
         Call::Audit(query) => encode(audit(sql, query)?),
     }

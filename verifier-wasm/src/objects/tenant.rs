@@ -11,7 +11,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use protocol::admin::{BanRequest, MintRequest};
+use protocol::Code;
+use protocol::admin::{AuditType, BanRequest, MintRequest};
 use serde::{Deserialize, Serialize};
 use verifier::UnixTime;
 use verifier::ports::Entropy;
@@ -69,6 +70,8 @@ pub enum TenantCall<'a> {
     Unban(Cow<'a, AdminContext>, Cow<'a, str>),
     /// [`runners::evict`].
     Evict(Cow<'a, AdminContext>, Cow<'a, str>),
+    /// [`audit::note_refused`], for a call that the worker refuses.
+    Refused(Cow<'a, AdminContext>, AuditType, Option<Cow<'a, str>>, Code),
     /// [`audit::list`].
     Audit(PageQuery),
 }
@@ -186,6 +189,9 @@ fn answer(
         TenantCall::Ban(context, id, request) => encode(runners::ban(store, context, id, request, now)?),
         TenantCall::Unban(context, id) => encode(runners::unban(store, context, id, now)?),
         TenantCall::Evict(context, id) => encode(runners::evict(store, context, id, now)?),
+        TenantCall::Refused(context, kind, named, code) => {
+            encode(Answer::Ok(audit::note_refused(store, context, *kind, named.as_deref(), *code, now)?))
+        }
         TenantCall::Audit(query) => encode(audit::list(store, query)?),
     }
 }
@@ -234,7 +240,7 @@ mod tests {
             TenantCall::Runners(page()),
             TenantCall::Runner("0".repeat(32).into()),
             TenantCall::Audit(page()),
-            TenantCall::Verify(Cow::Owned(VerifyCommand { enroll, consume: false })),
+            TenantCall::Verify(Cow::Owned(VerifyCommand { enroll, consume: false, actor: context().actor })),
         ]
     }
 

@@ -103,8 +103,8 @@ pub async fn dispatch(route: &Route, request: &Request, call: &mut Call<'_>) -> 
         Route::Renew => enroll::renew(request, call).await,
         Route::Verify => {
             let secrets = isolate::secrets_for(call.env, Role::Service)?;
-            access::authorize(request, &secrets, Role::Service)?;
-            verify::verify(request, call).await
+            let actor = access::authorize(request, &secrets, Role::Service)?;
+            verify::verify(request, call, &actor).await
         }
         Route::Admin(route) => {
             let secrets = isolate::secrets_for(call.env, Role::Admin)?;

@@ -3,6 +3,7 @@
 use verifier::trace::Trace;
 
 use super::json;
+use crate::access::Actor;
 use crate::body::json_text;
 use crate::door::Call;
 use crate::isolate;
@@ -12,12 +13,13 @@ use crate::request::Request;
 use crate::response::Response;
 
 /// Appraises; the bearer has been checked.
-pub async fn verify(request: &Request, call: &mut Call<'_>) -> Result<Response, Refusal> {
+pub async fn verify(request: &Request, call: &mut Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
+    call.subject.actor = Some(actor.id().to_owned());
     let ready = isolate::ready(call).await?;
     let body = json_text(request).await?;
     let outside = Outside::new(call);
     let mut trace = Trace::on();
-    let outcome = ready.call(&outside, call.now, &call.request_id).verify(&body, &mut trace).await;
+    let outcome = ready.call(&outside, call.now, &call.request_id).verify(&body, actor.id(), &mut trace).await;
     refresh_key_sets(call);
     call.subject.know(trace.subject);
     json(200, &outcome?)

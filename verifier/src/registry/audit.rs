@@ -1,11 +1,12 @@
-//! The audit log of a tenant: one event for every decision that reached it, written in the transaction of the decision.
+//! The audit log of a tenant: one event for every decision that reached it and every call by which an operator would change something,
+//! refused ones too, written in the transaction of the decision.
 
 use protocol::admin::{AuditItem, AuditType, Page, TokenCause};
-use protocol::{Decision, Mode};
+use protocol::{Code, Decision, Mode};
 
-use super::page::{Paging, decimal_cursor};
+use super::page::{Paging, decimal_cursor, is_id};
 use super::store::{Store, Stored};
-use super::{Outcome, PageQuery};
+use super::{AdminContext, Outcome, PageQuery, runner_id, tokens};
 use crate::{Denial, UnixTime};
 
 /// Events older than this are purged.
@@ -80,6 +81,40 @@ impl Event {
         self.0.time = now.to_rfc3339();
         store.append_audit(&self.0, now)
     }
+}
+
+/// Refuses an operator's call, on the record.
+pub(super) fn refuse<T>(
+    store: &mut dyn Store,
+    context: &AdminContext,
+    kind: AuditType,
+    named: Option<&str>,
+    denial: Denial,
+    now: UnixTime,
+) -> Outcome<T> {
+    note_refused(store, context, kind, named, denial.code, now)?;
+    Ok(Err(denial))
+}
+
+/// Writes down that an operator's call was refused. `named` is the token or runner that it was about, as it was given: the log names it
+/// where it has the form of one.
+pub fn note_refused(
+    store: &mut dyn Store,
+    context: &AdminContext,
+    kind: AuditType,
+    named: Option<&str>,
+    code: Code,
+    now: UnixTime,
+) -> Stored<()> {
+    let event = match (kind, named) {
+        (AuditType::TokenRevoke, Some(id)) if is_id(id, tokens::ID_LENGTH) => tokens::event(kind, context, id),
+        (AuditType::TokenMint | AuditType::TokenRevoke, _) => Event::new(kind, &context.request_id).by(&context.actor),
+        (_, id) => {
+            let id = id.filter(|id| is_id(id, runner_id::LENGTH));
+            Event::new(kind, &context.request_id).runner(id).by(&context.actor)
+        }
+    };
+    event.denied(&Denial::new(code, ""), None).write(store, now)
 }
 
 /// `GET …/audit`: newest first.

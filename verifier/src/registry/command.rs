@@ -124,6 +124,8 @@ pub struct VerifyCommand {
     pub enroll: EnrollCommand,
     /// Use the evidence up, or only look.
     pub consume: bool,
+    /// First 8 hex digits of the SHA-256 of the service token.
+    pub actor: String,
 }
 
 /// What the object says to a [`VerifyCommand`].

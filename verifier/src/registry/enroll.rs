@@ -49,7 +49,9 @@ pub fn verify(store: &mut dyn Store, command: &VerifyCommand, now: UnixTime) -> 
     let enroll = &command.enroll;
     let principal = enroll.evidence.principal();
     let assessed = assess(store, enroll, &principal, now);
-    let event = Event::new(AuditType::Verify, &enroll.request_id).about(principal.mode(), &principal.identity());
+    let event = Event::new(AuditType::Verify, &enroll.request_id)
+        .about(principal.mode(), &principal.identity())
+        .by(&command.actor);
     match assessed {
         Ok(assessed) => {
             if command.consume {

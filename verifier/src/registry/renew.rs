@@ -32,16 +32,14 @@ pub fn renew(
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Outcome<Allotment> {
-    let mut event = Event::new(AuditType::Renew, &command.request_id);
-    let decided = match authenticate(store, command, now) {
-        Ok(presented) => {
-            let principal = &presented.runner.principal;
-            event = event.about(principal.mode(), &principal.identity()).runner(Some(&presented.runner.id));
-            decide(store, command, presented, now, entropy)
-        }
-        Err(stop) => Err(stop),
-    };
-    match decided {
+    let presented = store.presented(&command.runner_id, &command.presented_serial, now)?;
+    // The certificate is ours and its key was proven: the runner that it names is named, also where its record is gone.
+    let mut event = Event::new(AuditType::Renew, &command.request_id).runner(Some(&command.runner_id));
+    if let Some(Presented { runner, .. }) = &presented {
+        event = event.about(runner.principal.mode(), &runner.principal.identity());
+    }
+    let authentic = authenticate(presented, command, now);
+    match authentic.and_then(|presented| decide(store, command, presented, now, entropy)) {
         Ok(renewed) => {
             event.because(renewed.replaced.then_some(NEXT_REPLACED)).write(store, now)?;
             Ok(Ok(renewed.serial.allotment(&command.tenant)))
@@ -61,8 +59,8 @@ struct Renewed {
 }
 
 /// The serial is known, of this runner and key, in date, and neither evicted nor revoked; where a ban revoked it, the ban is the answer.
-fn authenticate(store: &dyn Store, command: &RenewCommand, now: UnixTime) -> Result<Presented, Stop> {
-    let Some(presented) = store.presented(&command.runner_id, &command.presented_serial, now)? else {
+fn authenticate(presented: Option<Presented>, command: &RenewCommand, now: UnixTime) -> Result<Presented, Stop> {
+    let Some(presented) = presented else {
         return Err(certificate_invalid("The serial of the presented certificate is not known."));
     };
     if presented.serial.spki_sha256 != command.presented_spki_sha256 {

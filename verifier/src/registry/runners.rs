@@ -3,7 +3,7 @@
 use protocol::admin::{AuditType, BanRequest, BanResponse, BanScope, Page, RunnerItem, RunnerState};
 use protocol::{Code, Mode};
 
-use super::audit::Event;
+use super::audit::{self, Event};
 use super::page::{Paging, id_cursor};
 use super::store::{Ban, Covered, Runner, Slot, Store};
 use super::{AdminContext, Fault, Outcome, PageQuery, RevocationReason, bans, runner_id, tokens};
@@ -45,9 +45,11 @@ pub fn ban(
     now: UnixTime,
 ) -> Outcome<BanResponse> {
     if let Err(denial) = check_ban(request) {
-        return Ok(Err(denial));
+        return audit::refuse(store, context, AuditType::Ban, Some(id), denial, now);
     }
-    let Some(runner) = visible(store, id)? else { return Ok(Err(unknown())) };
+    let Some(runner) = visible(store, id)? else {
+        return audit::refuse(store, context, AuditType::Ban, Some(id), unknown(), now);
+    };
     let mode = runner.principal.mode();
     let scope = request.scope.unwrap_or(match mode {
         Mode::BootstrapToken => BanScope::Runner,
@@ -118,10 +120,9 @@ fn warning(store: &dyn Store, scope: BanScope, principal: &Principal, now: UnixT
 
 /// `POST …/unban`: lifts every ban that covers the runner. What was revoked stays revoked: the runner attests again.
 pub fn unban(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixTime) -> Outcome<RunnerItem> {
-    let Some(runner) = store.runner(id)? else { return Ok(Err(unknown())) };
-    if runner.evicted && !bans::covers(store, id, &runner.principal, now)? {
-        return Ok(Err(unknown()));
-    }
+    let Some(runner) = unbannable(store, id, now)? else {
+        return audit::refuse(store, context, AuditType::Unban, Some(id), unknown(), now);
+    };
     let mode = runner.principal.mode();
     store.delete_ban(BanScope::Runner, mode, id)?;
     store.delete_ban(BanScope::Instance, mode, &runner.principal.instance())?;
@@ -131,7 +132,9 @@ pub fn unban(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixT
 
 /// `POST …/evict`: forgets the runner, revokes its certificates and voids the evidence it used. Bans stay.
 pub fn evict(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixTime) -> Outcome<()> {
-    let Some(mut runner) = visible(store, id)? else { return Ok(Err(unknown())) };
+    let Some(mut runner) = visible(store, id)? else {
+        return audit::refuse(store, context, AuditType::Evict, Some(id), unknown(), now);
+    };
     store.revoke_serials(Covered::Runner(id), RevocationReason::CessationOfOperation, now)?;
     store.void_evidence(id)?;
     event(AuditType::Evict, context, &runner).write(store, now)?;
@@ -143,6 +146,14 @@ pub fn evict(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixT
 
 fn visible(store: &dyn Store, id: &str) -> Result<Option<Runner>, Fault> {
     Ok(store.runner(id)?.filter(|runner| !runner.evicted))
+}
+
+/// An evicted runner is out of sight but for its bans.
+fn unbannable(store: &dyn Store, id: &str, now: UnixTime) -> Result<Option<Runner>, Fault> {
+    Ok(match store.runner(id)? {
+        Some(runner) if runner.evicted && !bans::covers(store, id, &runner.principal, now)? => None,
+        found => found,
+    })
 }
 
 fn unknown() -> Denial {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::admin::{AuditType, MintRequest, MintedToken, Page, TokenItem};
 use protocol::{Code, Mode};
 
-use super::audit::Event;
+use super::audit::{self, Event};
 use super::page::{Paging, id_cursor, is_id};
 use super::store::{Store, Token};
 use super::{AdminContext, Outcome, PageQuery};
@@ -22,7 +22,7 @@ const MAX_USES: u32 = 1_000_000;
 /// Longest description, characters.
 const DESCRIPTION_MAX: usize = 256;
 /// Characters of a token's public part.
-const ID_LENGTH: usize = 16;
+pub const ID_LENGTH: usize = 16;
 
 /// `POST …/tokens`. The answer holds the secret; the record does not.
 pub fn mint(
@@ -34,7 +34,7 @@ pub fn mint(
 ) -> Outcome<MintedToken> {
     let (ttl, max_uses) = match check(request) {
         Ok(checked) => checked,
-        Err(denial) => return Ok(Err(denial)),
+        Err(denial) => return audit::refuse(store, context, AuditType::TokenMint, None, denial, now),
     };
     let new = bootstrap_token::mint(&context.tenant, entropy)?;
     let token = Token {
@@ -108,7 +108,8 @@ fn item(tenant: &str, token: Token) -> TokenItem {
 pub fn revoke(store: &mut dyn Store, context: &AdminContext, id: &str, now: UnixTime) -> Outcome<()> {
     let token = if is_id(id, ID_LENGTH) { store.token(id)? } else { None };
     let Some(token) = token else {
-        return Ok(Err(Denial::new(Code::NotFound, "No such bootstrap token.")));
+        let unknown = Denial::new(Code::NotFound, "No such bootstrap token.");
+        return audit::refuse(store, context, AuditType::TokenRevoke, Some(id), unknown, now);
     };
     revoke_known(store, context, token, now)?;
     Ok(Ok(()))
@@ -127,7 +128,8 @@ pub(super) fn revoke_known(
     Ok(())
 }
 
-fn event(kind: AuditType, context: &AdminContext, id: &str) -> Event {
+/// What an operator does to the token `id`.
+pub(super) fn event(kind: AuditType, context: &AdminContext, id: &str) -> Event {
     let identity = Principal::Bootstrap { token_id: id.to_owned() }.identity();
     Event::new(kind, &context.request_id).about(Mode::BootstrapToken, &identity).by(&context.actor)
 }

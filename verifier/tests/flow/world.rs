@@ -160,7 +160,7 @@ impl World {
     }
 
     pub fn verify(&self, body: &Value) -> Result<VerifyResponse, Denial> {
-        block_on(self.call().verify(&body.to_string(), &mut Trace::on()))
+        block_on(self.call().verify(&body.to_string(), "4f5e6d7c", &mut Trace::on()))
     }
 
     /// The objects that have come to be, with all they hold.

@@ -107,12 +107,20 @@ pub async fn dispatch(
     call: &mut Call<'_>,
     actor: &Actor,
 ) -> Result<Response, Refusal> {
+    call.subject.actor = Some(actor.id().to_owned());
     match (route, request.method()) {
         (Route::Policy, "PUT") => policy::put(request, call, actor).await,
         (Route::Policy, _) => policy::get(call).await,
         (Route::Audit, _) => policy::audit(request, call).await,
         (Route::Tenant(tenant, route), _) => {
             call.subject.tenant = Some(tenant.clone());
+            match route {
+                TenantRoute::Token(id) => call.subject.identity = Some(["bootstrap-token:", id].concat()),
+                TenantRoute::Runner(id) | TenantRoute::Ban(id) | TenantRoute::Unban(id) | TenantRoute::Evict(id) => {
+                    call.subject.runner_id = Some(id.clone());
+                }
+                TenantRoute::Tokens | TenantRoute::Runners | TenantRoute::Audit => {}
+            }
             tenants::dispatch(tenant, route, request, call, actor).await
         }
     }

@@ -25,22 +25,28 @@ pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
 
 /// `PUT /v1/admin/policy`: validated whole, then compared and set; a broken policy never replaces a good one. Either is in the audit log.
 pub async fn put(request: &Request, call: &Call<'_>, actor: &Actor) -> Result<Response, Refusal> {
-    let text = json_text(request).await?;
     let if_match = request.header("if-match");
-    let document: PolicyDocument = parse(&text)?;
     let applicant = Applicant { actor: actor.id().to_owned(), request_id: call.request_id.clone() };
-    let policy = match Policy::compile(document) {
+    let policy = match validated(request).await {
         Ok(policy) => policy,
-        Err(errors) => {
-            client::note_invalid_policy(call.env, applicant).await?;
-            let detail = format!("the policy has {} problem(s); nothing was changed", errors.len());
-            return Err(Refusal { errors: Some(errors), ..Denial::new(Code::PolicyInvalid, detail).into() });
+        Err(refusal) => {
+            client::note_refused_policy(call.env, applicant, refusal.denial.code).await?;
+            return Err(refusal);
         }
     };
     let document = serde_json::to_string(policy.document()).map_err(|error| internal(&error))?;
     let write = PolicyWrite { document, tenants: policy.tenants().map(str::to_owned).collect(), if_match, applicant };
     let stored = client::put_policy(call.env, write).await?;
     answer(&isolate::adopt(policy, stored, call.now))
+}
+
+async fn validated(request: &Request) -> Result<Policy, Refusal> {
+    let text = json_text(request).await?;
+    let document: PolicyDocument = parse(&text)?;
+    Policy::compile(document).map_err(|errors| {
+        let detail = format!("the policy has {} problem(s); nothing was changed", errors.len());
+        Refusal { errors: Some(errors), ..Denial::new(Code::PolicyInvalid, detail).into() }
+    })
 }
 
 fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {

@@ -1,7 +1,7 @@
-//! Tokens, runners and audit of one tenant.
+//! Tokens, runners and audit of one tenant. A call that would change something is in the tenant's log, refused or not.
 
 use protocol::Code;
-use protocol::admin::{BanRequest, MintRequest};
+use protocol::admin::{AuditType, BanRequest, MintRequest};
 use verifier::Denial;
 use verifier::registry::{AdminContext, runners, tokens};
 
@@ -49,9 +49,10 @@ pub async fn dispatch(
             json(200, &client::runner(env, tenant, id).await?)
         }
         TenantRoute::Ban(id) => {
-            let text = json_text(request).await?;
-            let ban: BanRequest = parse(&text)?;
-            runners::check_ban(&ban)?;
+            let ban = match ban_request(request).await {
+                Ok(ban) => ban,
+                Err(denial) => return Err(refuse(call, &context, AuditType::Ban, Some(id), denial).await),
+            };
             known(call, tenant).await?;
             json(200, &client::ban(env, &context, id, ban).await?)
         }
@@ -72,20 +73,55 @@ pub async fn dispatch(
     }
 }
 
-/// `POST …/tokens`: only for a tenant of the policy in force, and only where it allows such tokens.
+/// `POST …/tokens`.
 async fn mint(request: &Request, call: &Call<'_>, context: &AdminContext) -> Result<Response, Refusal> {
+    match mint_request(request, call, &context.tenant).await {
+        Ok(mint) => json(201, &client::mint(call.env, context, mint).await?),
+        Err(denial) => Err(refuse(call, context, AuditType::TokenMint, None, denial).await),
+    }
+}
+
+/// What is to be minted: only for a tenant of the policy in force, and only where it allows such tokens.
+async fn mint_request(request: &Request, call: &Call<'_>, tenant: &str) -> Result<MintRequest, Denial> {
     let text = json_text(request).await?;
     let mint: MintRequest = parse(&text)?;
     tokens::check(&mint)?;
     let policy = isolate::policy_now(call).await?;
-    let Some(tenant) = policy.as_ref().and_then(|policy| policy.policy.tenant(&context.tenant)) else {
-        return Err(not_found("tenant in the policy").into());
+    let Some(of_tenant) = policy.as_ref().and_then(|policy| policy.policy.tenant(tenant)) else {
+        return Err(not_found("tenant in the policy"));
     };
-    if !tenant.bootstrap_tokens() {
-        let detail = format!("the policy has bootstrap_tokens = false for tenant {}", context.tenant);
-        return Err(Denial::new(Code::Forbidden, detail).into());
+    if of_tenant.bootstrap_tokens() {
+        Ok(mint)
+    } else {
+        Err(Denial::new(Code::Forbidden, format!("the policy has bootstrap_tokens = false for tenant {tenant}")))
     }
-    json(201, &client::mint(call.env, context, mint).await?)
+}
+
+async fn ban_request(request: &Request) -> Result<BanRequest, Denial> {
+    let text = json_text(request).await?;
+    let ban: BanRequest = parse(&text)?;
+    runners::check_ban(&ban)?;
+    Ok(ban)
+}
+
+/// Refuses what the worker itself decided: in the log of the tenant where a policy ever named it, in the worker's alone where none did
+/// (CHECKS B1). What cannot be written down is not refused for good.
+async fn refuse(
+    call: &Call<'_>,
+    context: &AdminContext,
+    kind: AuditType,
+    named: Option<&str>,
+    denial: Denial,
+) -> Refusal {
+    if denial.code.status() >= 500 {
+        return denial.into();
+    }
+    let noted = match known(call, &context.tenant).await {
+        Ok(()) => client::note_refused(call.env, context, kind, named, denial.code).await,
+        Err(unknown) if unknown.code == Code::NotFound => Ok(()),
+        Err(unavailable) => Err(unavailable),
+    };
+    noted.err().unwrap_or(denial).into()
 }
 
 /// 404 for a tenant that no policy ever named: such a name never reaches an object.

@@ -1,9 +1,9 @@
 //! CHECKS I6, I7; PROTOCOL, Admin routes.
 
-use protocol::admin::{AuditType, BanRequest, BanScope, RunnerState};
+use protocol::admin::{AuditType, BanRequest, BanScope, MintRequest, RunnerState};
 use protocol::{Code, Decision, Reason};
 
-use super::world::{NOW, TENANT, TTL, World, admin, enrolment, invalid, pod, refusal, renewal, session};
+use super::world::{Counter, NOW, TENANT, TTL, World, admin, enrolment, invalid, pod, refusal, renewal, session};
 use crate::registry::{PageQuery, RevocationReason, Store, audit, runners, tokens};
 
 super::list_cases![
@@ -17,7 +17,8 @@ super::list_cases![
     an_evicted_banned_runner_can_be_unbanned,
     every_live_serial_reaches_the_outbox,
     the_outbox_keeps_what_is_not_acknowledged,
-    unknown_runners_and_tokens,
+    unknown_runners_and_tokens_are_refused_on_the_record,
+    refused_calls_name_what_they_were_about,
     lists_are_paged,
     audit_is_newest_first_and_paged,
     bad_cursors_and_limits,
@@ -184,18 +185,68 @@ fn the_outbox_keeps_what_is_not_acknowledged(store: &mut dyn Store) {
     assert!(world.store.outbox(10).unwrap()[0].seq > rest[0].seq);
 }
 
-fn unknown_runners_and_tokens(store: &mut dyn Store) {
+fn unknown_runners_and_tokens_are_refused_on_the_record(store: &mut dyn Store) {
     let world = World::new(store);
-    let unknown = "a".repeat(26);
-    for id in [unknown.as_str(), "", "../x", "é"] {
+    let (runner, token) = ("a".repeat(26), "b".repeat(16));
+    let long = "x".repeat(10_000);
+    let kinds = [AuditType::TokenRevoke, AuditType::Evict, AuditType::Unban, AuditType::Ban];
+    for id in [runner.as_str(), &token, "", "../x", "é", &long] {
         assert_eq!(refusal(runners::show(world.store, TENANT, id, NOW).unwrap()), (Code::NotFound, None));
+        let before = world.audit().len();
         let ban = runners::ban(world.store, &admin(), id, &BanRequest::default(), NOW).unwrap();
         assert_eq!(refusal(ban), (Code::NotFound, None));
         assert_eq!(refusal(runners::unban(world.store, &admin(), id, NOW).unwrap()), (Code::NotFound, None));
         assert_eq!(refusal(runners::evict(world.store, &admin(), id, NOW).unwrap()), (Code::NotFound, None));
         assert_eq!(refusal(tokens::revoke(world.store, &admin(), id, NOW).unwrap()), (Code::NotFound, None));
+        let events = world.audit();
+        assert_eq!(events.len(), before + kinds.len(), "a look is no event");
+        for (event, kind) in events.iter().zip(kinds) {
+            assert_eq!((event.event, event.outcome, event.code), (kind, Decision::Deny, Some(Code::NotFound)));
+            assert_eq!((event.actor.as_deref(), event.request_id.as_str()), (Some("0a1b2c3d"), "admin"));
+            // What has the form of an id is named, in the place of its kind.
+            let (named, identity) = match kind {
+                AuditType::TokenRevoke => (None, (id == token).then(|| format!("bootstrap-token:{token}"))),
+                _ => ((id == runner).then_some(id), None),
+            };
+            assert_eq!((event.runner_id.as_deref(), &event.identity), (named, &identity));
+        }
     }
-    assert!(world.audit().is_empty());
+}
+
+fn refused_calls_name_what_they_were_about(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let first = world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap();
+    world.evict(&first.runner_id);
+    for (kind, refused) in [
+        (
+            AuditType::Ban,
+            refusal(runners::ban(world.store, &admin(), &first.runner_id, &BanRequest::default(), NOW).unwrap()),
+        ),
+        (AuditType::Unban, refusal(runners::unban(world.store, &admin(), &first.runner_id, NOW).unwrap())),
+        (AuditType::Evict, refusal(runners::evict(world.store, &admin(), &first.runner_id, NOW).unwrap())),
+    ] {
+        assert_eq!(refused, (Code::NotFound, None));
+        let event = world.last(kind);
+        assert_eq!((event.outcome, event.runner_id.as_ref()), (Decision::Deny, Some(&first.runner_id)), "{kind}");
+    }
+    let long = BanRequest { reason: Some("x".repeat(513)), scope: None };
+    let refused = runners::ban(world.store, &admin(), &first.runner_id, &long, NOW).unwrap();
+    assert_eq!(refusal(refused), (Code::MalformedRequest, None));
+    let event = world.last(AuditType::Ban);
+    assert_eq!((event.code, event.reason), (Some(Code::MalformedRequest), None));
+    let refused = tokens::mint(
+        world.store,
+        &admin(),
+        &MintRequest { max_uses: Some(0), ..MintRequest::default() },
+        NOW,
+        &Counter,
+    );
+    assert_eq!(refusal(refused.unwrap()), (Code::MalformedRequest, None));
+    let event = world.last(AuditType::TokenMint);
+    assert_eq!((event.outcome, event.code, event.mode), (Decision::Deny, Some(Code::MalformedRequest), None));
+    // What the worker itself refuses.
+    audit::note_refused(world.store, &admin(), AuditType::TokenMint, None, Code::Forbidden, NOW).unwrap();
+    assert_eq!(world.last(AuditType::TokenMint).code, Some(Code::Forbidden));
 }
 
 fn lists_are_paged(store: &mut dyn Store) {

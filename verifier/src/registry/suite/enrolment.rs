@@ -3,7 +3,9 @@
 use protocol::admin::{AuditType, RunnerState};
 use protocol::{Code, Decision, Reason};
 
-use super::world::{NOW, REATTEST, TENANT, TTL, World, enrolment, invalid, key, pod, refusal, renewal, session, terms};
+use super::world::{
+    NOW, REATTEST, SERVICE, TENANT, TTL, World, enrolment, invalid, key, pod, refusal, renewal, session, terms,
+};
 use crate::checks::Check;
 use crate::registry::{CertificateTerms, EnrollCommand, Store};
 
@@ -221,7 +223,8 @@ fn verify_consumes_as_enroll_does(store: &mut dyn Store) {
     let appraisal = world.verify(&command, true);
     assert_eq!((appraisal.denial, appraisal.consumed), (None, true));
     assert_eq!(appraisal.passed, [Check::K7, Check::M2]);
-    assert_eq!(world.last(AuditType::Verify).outcome, Decision::Allow);
+    let event = world.last(AuditType::Verify);
+    assert_eq!((event.outcome, event.actor.as_deref()), (Decision::Allow, Some(SERVICE)));
     assert!(world.store.runners(None, 10).unwrap().is_empty());
     let other = enrolment(&pod("u1"), "e1", "k2");
     assert_eq!(refusal(world.enroll(&other)), invalid(Reason::TokenReused));

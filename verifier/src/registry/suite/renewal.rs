@@ -254,8 +254,12 @@ fn unknown_and_ended_serials_are_invalid(store: &mut dyn Store) {
     let first = start(&mut world);
     let unknown = RenewCommand { presented_serial: "4".repeat(32), ..renewal(&first, "k2") };
     assert_eq!(refusal(world.renew(&unknown)), invalid(Reason::CertificateInvalid));
+    let event = world.last(AuditType::Renew);
+    assert_eq!((event.runner_id.as_ref(), event.identity), (Some(&first.runner_id), None));
     world.pass(TTL);
     assert_eq!(refusal(world.renew(&renewal(&first, "k2"))), invalid(Reason::CertificateInvalid));
+    let event = world.last(AuditType::Renew);
+    assert_eq!((event.runner_id.as_ref(), event.identity), (Some(&first.runner_id), Some(pod("u1").identity())));
     assert_eq!(world.show(&first.runner_id).unwrap().state, RunnerState::Expired);
 }
 

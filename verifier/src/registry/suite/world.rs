@@ -19,6 +19,8 @@ use crate::{Denial, UnixTime};
 pub const NOW: UnixTime = UnixTime::from_secs(1_790_000_000);
 /// Tenant of the cases.
 pub const TENANT: &str = "acme";
+/// Who calls `/v1/verify`.
+pub const SERVICE: &str = "4f5e6d7c";
 /// Life of a certificate.
 pub const TTL: i64 = 3_600;
 /// Full attestation is due after this.
@@ -167,7 +169,12 @@ impl<'a> World<'a> {
 
     /// Appraises.
     pub fn verify(&mut self, enroll: &EnrollCommand, consume: bool) -> registry::Appraisal {
-        registry::verify(self.store, &VerifyCommand { enroll: enroll.clone(), consume }, self.now).unwrap()
+        registry::verify(
+            self.store,
+            &VerifyCommand { enroll: enroll.clone(), consume, actor: SERVICE.to_owned() },
+            self.now,
+        )
+        .unwrap()
     }
 
     /// Mints a token.
