@@ -155,9 +155,9 @@ impl Client {
             .await
     }
 
-    /// Lifts a ban.
-    pub async fn unban(&self, tenant: &str, id: &str) -> Result<(), Failure> {
-        self.send(self.request(Method::POST, &tenant_route(tenant, &["runners", id, "unban"]), &[])).await.map(drop)
+    /// Lifts a ban. The answer has the runner, which cannot be looked up where it was evicted.
+    pub async fn unban(&self, tenant: &str, id: &str) -> Result<RunnerItem, Failure> {
+        self.answer(self.request(Method::POST, &tenant_route(tenant, &["runners", id, "unban"]), &[])).await
     }
 
     /// Forgets a runner.

@@ -32,8 +32,7 @@ pub async fn run(command: RunnerCommand, verifier: &VerifierArguments, output: O
             }
         }
         RunnerCommand::Unban(RunnerName { tenant, runner_id }) => {
-            client.unban(&tenant, &runner_id).await?;
-            let runner = client.runner(&tenant, &runner_id).await?;
+            let runner = client.unban(&tenant, &runner_id).await?;
             output.data(&runner, || details(&runner))?;
         }
         RunnerCommand::Evict(RunnerName { tenant, runner_id }) => {

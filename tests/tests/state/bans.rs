@@ -136,6 +136,39 @@ fn an_evicted_runner_comes_back_with_new_evidence_only() {
 }
 
 #[test]
+fn edgectl_gives_the_orders() {
+    let stack = STACK.lock();
+    let (held, used) = enroll_pod(&stack, "by-edgectl");
+    let order = |what: &[&str]| stack.edgectl(&[&["runner"], what, &["acme", &held.runner_id]].concat());
+    let shown = order(&["show"]).expect(0).json();
+    assert_eq!((&shown["serial"], &shown["state"]), (&json!(held.serial()), &json!("active")));
+    let listed = stack.edgectl(&["runner", "list", "acme", "--all"]).expect(0).json();
+    assert!(listed["items"].as_array().unwrap().contains(&shown), "{listed}");
+
+    assert_eq!(order(&["ban", "--reason", "lost"]).expect(0).json()["state"], "banned");
+    held.renew(&stack, &Key::generate()).assert_problem(403, "runner_banned", "");
+    assert_eq!(order(&["evict"]).expect(0).json()["evicted"], true);
+    assert_eq!(order(&["show"]).status, 1, "it is out of sight");
+    // The ban is not: it can be lifted, once.
+    assert_eq!(order(&["unban"]).expect(0).json()["state"], "expired");
+    let again = order(&["unban"]).expect(1);
+    assert!(again.stderr.contains("not_found"), "{}", again.stderr);
+    stack.enroll(&held.key, &used).assert_problem(401, "attestation_invalid", "token_reused");
+    attest(&stack, &held.key, "by-edgectl").assert_status(200);
+    let log = stack.edgectl(&["audit", "acme", "--limit", "200"]).expect(0).json();
+    let orders: Vec<_> = log["items"].as_array().unwrap().iter().filter(|event| event["actor"].is_string()).collect();
+    let newest: Vec<_> =
+        orders.iter().take(4).map(|event| (&event["type"], &event["outcome"], &event["runner_id"])).collect();
+    let expected = [("unban", "deny"), ("unban", "allow"), ("evict", "allow"), ("ban", "allow")];
+    let id = json!(held.runner_id);
+    assert!(
+        newest
+            .into_iter()
+            .eq(expected.map(|(kind, outcome)| (json!(kind), json!(outcome))).iter().map(|(k, o)| (k, o, &id)))
+    );
+}
+
+#[test]
 fn openssl_reads_the_crl_and_refuses_what_is_on_it() {
     let stack = STACK.lock();
     let ((good, _), (bad, _)) = (enroll_pod(&stack, "openssl-good"), enroll_pod(&stack, "openssl-bad"));
