@@ -61,9 +61,21 @@ const surface = () => ({
   Revocation: methods(bundle.Revocation),
 });
 
+/** An Analytics Engine dataset that writes into the log, or fails. */
+const dataset = (how) => ({
+  writeDataPoint(point) {
+    if (how === "fails") {
+      throw new Error("no dataset");
+    }
+    console.log(JSON.stringify({ event: "data_point", ...point }));
+  },
+});
+
 export default {
-  async fetch(request, env, context) {
+  async fetch(request, bindings, context) {
     const fault = request.headers.get("x-fault");
+    const how = request.headers.get("x-dataset");
+    const env = how ? Object.create(bindings, { METRICS: { value: dataset(how) } }) : bindings;
     if (fault === "surface") {
       return Response.json(surface());
     }

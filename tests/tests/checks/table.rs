@@ -186,7 +186,10 @@ rows! {
         "verifier/src/appraisal/tests.rs": b1_tokens_of_tenants_outside_the_policy_are_refused;
         "verifier/tests/flow/enroll.rs": a_bootstrap_token_is_spent_by_success_alone;
     }
-    workerd { "tests/tests/e2e/bootstrap.rs": other_refusals_have_the_same_code_and_reach_no_record; }
+    workerd {
+        "tests/tests/e2e/bootstrap.rs": other_refusals_have_the_same_code_and_reach_no_record;
+        "tests/tests/state/refused_calls.rs": a_tenant_that_no_policy_named_gets_no_object_by_a_refusal;
+    }
     B2
     native { "verifier/src/registry/suite/bootstrap.rs": every_refusal_looks_the_same_and_audit_tells_them_apart; }
     workerd { "tests/tests/e2e/bootstrap.rs": other_refusals_have_the_same_code_and_reach_no_record; }
@@ -239,7 +242,11 @@ rows! {
     workerd { "tests/tests/state/renewal.rs": a_reattestation_keeps_the_id_and_does_not_retire_current, what_the_policy_took_away; }
     I6
     native { "verifier/src/registry/suite/admin.rs": a_ban_covers_the_instance_and_every_key, a_runner_ban_covers_one_runner, evict_forgets_and_wants_new_evidence, every_live_serial_reaches_the_outbox; }
-    workerd { "tests/tests/state/bans.rs": a_ban_of_the_instance_is_not_evaded_by_a_new_key, an_evicted_runner_comes_back_with_new_evidence_only, after_unban_a_runner_is_expired_until_it_attests; }
+    workerd {
+        "tests/tests/state/bans.rs": a_ban_of_the_instance_is_not_evaded_by_a_new_key, an_evicted_runner_comes_back_with_new_evidence_only, after_unban_a_runner_is_expired_until_it_attests;
+        "tests/tests/state/races.rs": a_ban_among_renewals, an_evict_among_repetitions_of_the_enrolment;
+        "tests/tests/state/purge.rs": an_alarm_forgets_what_has_ended_and_nothing_else;
+    }
     I7
     native {
         "verifier/tests/issuance.rs": openssl_checks_the_whole_chain_against_our_crls;
@@ -248,6 +255,7 @@ rows! {
     workerd {
         "tests/tests/state/bans.rs": openssl_reads_the_crl_and_refuses_what_is_on_it;
         "tests/tests/state/crashes.rs": a_ban_reaches_the_crl_though_the_process_dies_in_between;
+        "tests/tests/state/migration.rs": newer_revocations_and_policies_are_left_alone_too;
     }
     I8
     native { "verifier/tests/mtls_renewal.rs": the_edge_speaks_only_when_it_verified, an_edge_certificate_alone_is_enough_and_passes_every_check, body_and_edge_must_agree; }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use edge_tests::emulators::{Fault, TokenOptions};
 use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, Answer, Client, Key, Options, Stack, evidence, places};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{assert_problem_form, assert_retryable};
 
@@ -148,4 +148,40 @@ fn nothing_but_fetch_and_decide_can_be_called() {
         "Revocation": ["constructor", "decide"],
     });
     assert_eq!(surface, expected);
+}
+
+/// Decisions are data points where there is a dataset, tenant or none, and nothing of an identity is in them.
+#[test]
+fn decisions_are_data_points_where_there_is_a_dataset() {
+    let stack = faulty("faults-dataset");
+    let enroll = |how: Option<&str>, attestation: &Value| {
+        let request = stack.client().request("POST", "/v1/enroll");
+        let request = how.into_iter().fold(request, |request, how| request.header("x-dataset", how));
+        Client::send(request.json(&evidence::request(&Key::generate(), attestation)))
+    };
+    let pod = |name: &str| evidence::token("gke-oidc", &stack.gke_token(name));
+    let malformed = evidence::token("gke-oidc", "x");
+    enroll(Some("works"), &pod("counted")).assert_status(200);
+    enroll(Some("works"), &malformed).assert_status(401);
+    enroll(None, &pod("not-counted")).assert_status(200);
+    enroll(Some("fails"), &pod("not-counted-either")).assert_status(200);
+    let last = enroll(None, &malformed);
+    stack.logged(last.header("x-request-id").unwrap());
+    let points: Vec<Value> = stack.log().into_iter().filter(|line| line["event"] == "data_point").collect();
+    let expected = [
+        json!({"indexes": ["acme"], "blobs": ["enroll", "gke-oidc", "", ""], "doubles": [200.0, 1.0]}),
+        json!({
+            "indexes": [""], "blobs": ["enroll", "gke-oidc", "attestation_invalid", "token_malformed"], "doubles": [401.0, 1.0],
+        }),
+    ];
+    assert_eq!(points.len(), expected.len(), "{points:?}");
+    for (point, expected) in points.iter().zip(&expected) {
+        for name in ["indexes", "blobs"] {
+            assert_eq!(point[name], expected[name]);
+        }
+        let doubles = |point: &Value| -> Vec<f64> {
+            point["doubles"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect()
+        };
+        assert_eq!(doubles(point), doubles(expected));
+    }
 }

@@ -4,8 +4,8 @@
 //! 1,000 certificates, 1,000 runners, 1,000 uses, in 97 s.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use edge_tests::load;
 use edge_tests::stack::{Answer, Key, Options, Stack, evidence, serial};
@@ -17,6 +17,8 @@ use crate::support::{enroll_until_answered, try_enroll};
 /// Keys that compete for each token.
 const RIVALS: usize = 2;
 const CALLERS: usize = 8;
+/// In which some enrolment is answered, however slow the machine: else something hangs.
+const PROGRESS: Duration = Duration::from_mins(3);
 
 /// One caller's enrolment: repeated until it is answered, as a runner does.
 struct Enrolment {
@@ -32,28 +34,74 @@ struct Seen {
     repeated: usize,
 }
 
+/// What those who call and the one who kills know of each other.
+#[derive(Default)]
+struct Progress {
+    next: AtomicUsize,
+    answered: AtomicUsize,
+    repeated: AtomicUsize,
+    /// One of them failed: the others have nothing to wait for.
+    given_up: AtomicBool,
+}
+
+impl Progress {
+    fn go_on(&self) {
+        assert!(!self.given_up.load(Ordering::Relaxed), "another thread of the test failed: see there");
+    }
+
+    /// Waits until so many enrolments are answered.
+    fn wait_for(&self, due: usize) {
+        let (mut seen, mut since) = (0, Instant::now());
+        loop {
+            let answered = self.answered.load(Ordering::Relaxed);
+            if answered >= due {
+                return;
+            }
+            if answered > seen {
+                (seen, since) = (answered, Instant::now());
+            }
+            self.go_on();
+            assert!(since.elapsed() < PROGRESS, "no enrolment was answered for {PROGRESS:?}: {answered} of {due} due");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Tells the others when its thread fails.
+struct Party<'a>(&'a Progress);
+
+impl Drop for Party<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.given_up.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 /// Runs all enrolments while `stack` is killed and restarted `kills` times, then each once more.
 fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
-    let client = RwLock::new(stack.client());
-    let (next, answered, repeated) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (client, progress) = (RwLock::new(stack.client()), Progress::default());
+    let present = || {
+        progress.go_on();
+        client.read().clone()
+    };
     let run = || {
+        let _party = Party(&progress);
         let mut mine = Vec::new();
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
+            let index = progress.next.fetch_add(1, Ordering::Relaxed);
             let Some(enrolment) = enrolments.get(index) else { return mine };
-            let answer = enroll_until_answered(|| client.read().clone(), &enrolment.body, &repeated);
-            answered.fetch_add(1, Ordering::Relaxed);
+            let answer = enroll_until_answered(present, &enrolment.body, &progress.repeated);
+            progress.answered.fetch_add(1, Ordering::Relaxed);
             mine.push((index, answer));
         }
     };
     let all: Vec<(usize, Answer)> = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS).map(|_| scope.spawn(run)).collect();
+        let _party = Party(&progress);
         for kill in 1..=kills {
             // Spread over the work, and within it at any moment.
-            let due = enrolments.len() * kill / (kills + 1);
-            while answered.load(Ordering::Relaxed) < due {
-                std::thread::sleep(Duration::from_micros(200));
-            }
+            progress.wait_for(enrolments.len() * kill / (kills + 1));
             std::thread::sleep(Duration::from_micros(rand::random_range(0..20_000)));
             stack.kill();
             stack.restart();
@@ -61,8 +109,11 @@ fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
         }
         callers.into_iter().flat_map(|caller| caller.join().expect("no caller panics")).collect()
     });
-    let mut seen =
-        Seen { answers: vec![Vec::new(); enrolments.len()], refused: HashSet::new(), repeated: repeated.into_inner() };
+    let mut seen = Seen {
+        answers: vec![Vec::new(); enrolments.len()],
+        refused: HashSet::new(),
+        repeated: progress.repeated.into_inner(),
+    };
     // Once more: a lost answer is repaired by repeating the request, a given one is repeated.
     let again = enrolments.iter().enumerate().map(|(index, enrolment)| {
         (index, try_enroll(&stack.client(), &enrolment.body).expect("nothing breaks any longer"))

@@ -6,6 +6,7 @@
 mod atomicity;
 mod audit;
 mod bans;
+mod contract;
 mod crashes;
 mod edge_tls;
 mod foreign;
@@ -13,6 +14,8 @@ mod issuing_ca;
 mod migration;
 mod nginx;
 mod policy_changes;
+mod purge;
+mod races;
 mod refused_calls;
 mod renewal;
 mod replay;
