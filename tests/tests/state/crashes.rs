@@ -78,6 +78,20 @@ impl Drop for Party<'_> {
     }
 }
 
+#[test]
+fn nobody_waits_for_one_who_failed() {
+    let progress = Progress::default();
+    let (caller, waiter) = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let _party = Party(&progress);
+            panic!("on purpose");
+        });
+        let waiter = scope.spawn(|| progress.wait_for(1));
+        (caller.join().is_err(), waiter.join().is_err())
+    });
+    assert!(caller && waiter);
+}
+
 /// Runs all enrolments while `stack` is killed and restarted `kills` times, then each once more.
 fn storm(stack: &mut Stack, enrolments: &[Enrolment], kills: usize) -> Seen {
     let (client, progress) = (RwLock::new(stack.client()), Progress::default());
