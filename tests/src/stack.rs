@@ -248,7 +248,7 @@ impl Stack {
         self.restart();
     }
 
-    /// Memory that the worker's isolate holds on to, octets: what is left after a collection, the wasm module's memory included.
+    /// Memory that the worker's isolate holds on to outside of its wasm module, octets: what is left after a collection.
     pub fn heap(&self) -> u64 {
         let address = self.inspector.as_deref().expect("the stack was started with `inspector`");
         inspector::heap(address, "rootpilot-edge").unwrap_or_else(|error| panic!("workerd's inspector: {error:#}"))

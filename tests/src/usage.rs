@@ -26,20 +26,7 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// Resident memory of all processes of a group, octets; 0 where `/proc` does not tell.
-pub fn group_memory(group: u32) -> u64 {
-    let Ok(processes) = fs::read_dir("/proc") else { return 0 };
-    let members = processes.filter_map(|entry| {
-        let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let is_member = stat(pid, PROCESS_GROUP).ok()? == u64::from(group);
-        is_member.then(|| memory(pid).ok()).flatten()
-    });
-    members.map(|(now, _)| now).sum()
-}
-
-/// Where `/proc/<pid>/stat` has the process group, counted from behind the name (proc_pid_stat(5)).
-const PROCESS_GROUP: usize = 2;
-/// The same of the time in user mode, and in the kernel, clock ticks.
+/// Where `/proc/<pid>/stat` has the time in user mode and in the kernel, clock ticks, counted from behind the name (proc_pid_stat(5)).
 const UTIME: usize = 11;
 const STIME: usize = 12;
 
@@ -71,7 +58,5 @@ mod tests {
         assert!(cpu_time(us).is_ok());
         let (now, highest) = memory(us).unwrap();
         assert!(now > 0 && now <= highest);
-        let group = u32::try_from(stat(us, PROCESS_GROUP).unwrap()).unwrap();
-        assert!(group_memory(group) > 0);
     }
 }

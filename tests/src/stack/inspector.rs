@@ -13,10 +13,12 @@ use tungstenite::{Message, WebSocket};
 /// A collection of a full heap takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Octets that the isolate of `worker` holds after a collection: V8's heap and buffers outside of it, a wasm module's memory among them.
+/// Octets that the isolate of `worker` holds after a collection: V8's heap and buffers outside of it, but not the memory of a wasm module.
 pub fn heap(address: &str, worker: &str) -> Result<u64> {
     let mut isolate = Isolate::attach(address, worker)?;
-    isolate.ask("HeapProfiler.collectGarbage")?;
+    // A snapshot is the one thing that makes workerd collect: it does not answer `collectGarbage`.
+    isolate.ask("HeapProfiler.enable")?;
+    isolate.ask("HeapProfiler.takeHeapSnapshot")?;
     let usage = isolate.ask("Runtime.getHeapUsage")?;
     ["usedSize", "embedderHeapUsedSize", "backingStorageSize"]
         .iter()
