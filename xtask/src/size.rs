@@ -13,7 +13,7 @@ use crate::progress::{Step, note};
 use crate::tools::Tools;
 
 /// Most that wasm and JavaScript together may have as `gzip -9` has them, bytes. How it came to be: docs/performance.md.
-const BUDGET: u64 = 475_000;
+const BUDGET: u64 = 480_000;
 
 /// Whether the bundle keeps to [`BUDGET`]; says by how much it does, or does not.
 pub fn keeps_to_budget(tools: &Tools, dir: &Path) -> Result<bool> {

@@ -35,11 +35,14 @@ macro_rules! runner_columns {
 }
 
 pub const RUNNER: &str = concat!("SELECT ", runner_columns!(), " FROM runners r WHERE r.id = ?");
+/// Runners of a key: the one whose id `?2` was made from it, and those that the index has. Two selections rather than `IN (… UNION …)`, which workerd's
+/// SQLite prepares anew at every call.
 pub const RUNNER_BY_KEY: &str = concat!(
     "SELECT ",
     runner_columns!(),
-    " FROM runners r WHERE r.id IN (SELECT runner_id FROM keys WHERE spki_sha256 = ?1 UNION ALL SELECT ?2) AND r.mode = ?3 \
-     ORDER BY r.evicted, r.id"
+    " FROM runners r WHERE r.id = ?2 AND r.mode = ?3 UNION ALL SELECT ",
+    runner_columns!(),
+    " FROM keys k JOIN runners r ON r.id = k.runner_id WHERE k.spki_sha256 = ?1 AND k.runner_id <> ?2 AND r.mode = ?3"
 );
 pub const RUNNERS: &str =
     concat!("SELECT ", runner_columns!(), " FROM runners r WHERE r.id > ? AND r.evicted = 0 ORDER BY r.id LIMIT ?");

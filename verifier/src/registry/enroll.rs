@@ -330,6 +330,8 @@ fn carry_out(
         Plan::Again(_, serial) => serial.clone(),
         Plan::New(id) => {
             request.place = Place::Current;
+            // The id of a new runner is made from this key, so that it is found without an entry (PROTOCOL, Enroll).
+            request.owns_key = false;
             allot(store, &mut new_runner(id, &assessed.principal, now), request, now, entropy)?
         }
         Plan::Attested(runner) => {

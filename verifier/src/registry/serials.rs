@@ -57,7 +57,7 @@ pub struct Request<'a> {
     pub terms: &'a CertificateTerms,
     /// How many serials of the runner have not ended.
     pub serials: u32,
-    /// Whether the key becomes the runner's: it belongs to the first runner of an identity that was certified for it.
+    /// Whether the key enters the index of the runner's keys: it belongs to the first runner of an identity that was certified for it.
     pub owns_key: bool,
 }
 

@@ -1,17 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 // The very tables and indexes of ours.
-import schema from "../../../../verifier-wasm/src/objects/schema/tenant_1.sql";
+import first from "../../../../verifier-wasm/src/objects/schema/tenant_1.sql";
+import second from "../../../../verifier-wasm/src/objects/schema/tenant_2.sql";
 
 const PURGE_EVERY = 3_600_000;
 const BACKDATE = 60;
 const KEY_KEPT = 86_400;
 const SERIALS_PER_RUNNER = 1_000;
 
-// The statements of ours: three that read and five that write for a new runner.
+// The statements of ours: three that read and four that write for a new runner.
+const RUNNER_COLUMNS =
+  "r.id, r.principal, r.attested_at, r.last_seen, r.current_serial, r.current_spki, r.next_serial, r.next_spki, " +
+  "r.not_after, r.live_until, r.ends_at, r.suspect, r.evicted";
 const RUNNER_BY_KEY =
-  "SELECT r.id, r.principal, r.attested_at, r.last_seen, r.current_serial, r.current_spki, r.next_serial, r.next_spki, " +
-  "r.not_after, r.live_until, r.ends_at, r.suspect, r.evicted FROM runners r " +
-  "WHERE r.id IN (SELECT runner_id FROM keys WHERE spki_sha256 = ?1 UNION ALL SELECT ?2) AND r.mode = ?3 ORDER BY r.evicted, r.id";
+  `SELECT ${RUNNER_COLUMNS} FROM runners r WHERE r.id = ?2 AND r.mode = ?3 UNION ALL SELECT ${RUNNER_COLUMNS} ` +
+  "FROM keys k JOIN runners r ON r.id = k.runner_id WHERE k.spki_sha256 = ?1 AND k.runner_id <> ?2 AND r.mode = ?3";
 const EVIDENCE = "SELECT digest, spki_sha256, runner_id, serial, kept_until, void FROM evidence WHERE digest = ?";
 const STANDING =
   "SELECT EXISTS (SELECT 1 FROM bans WHERE scope = 'runner' AND mode = ?1 AND subject = ?2) " +
@@ -46,7 +49,7 @@ export class Tenant extends DurableObject {
     this.#sql = ctx.storage.sql;
     ctx.blockConcurrencyWhile(async () => {
       if (this.#sql.exec("SELECT 1 FROM sqlite_schema WHERE name = 'runners'").toArray().length === 0) {
-        ctx.storage.transactionSync(() => this.#sql.exec(schema));
+        ctx.storage.transactionSync(() => this.#sql.exec(first + second));
       }
       if ((await ctx.storage.getAlarm()) === null) {
         await ctx.storage.setAlarm(Date.now() + PURGE_EVERY);
@@ -146,7 +149,10 @@ export class Tenant extends DurableObject {
       PUT_RUNNER, id, principal.mode, principal.pod_uid, JSON.stringify(principal), now, now, ...current, ...next,
       not_after, Math.max(runner?.live_until ?? 0, not_after), Math.max(runner?.ends_at ?? 0, not_after), 0, 0,
     );
-    this.#sql.exec(PUT_KEY, spki_sha256, id, not_after + KEY_KEPT);
+    // The id of a new runner is made from its key.
+    if (runner) {
+      this.#sql.exec(PUT_KEY, spki_sha256, id, not_after + KEY_KEPT);
+    }
     return { tenant, runner_id: id, serial, not_before, not_after, reattest_before };
   }
 
