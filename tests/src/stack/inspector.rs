@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
 /// A collection of a full heap takes a fraction of a second.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Octets that the isolate of `worker` holds after a collection: V8's heap and buffers outside of it, but not the memory of a wasm module.
 pub fn heap(address: &str, worker: &str) -> Result<u64> {
