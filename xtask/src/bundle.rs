@@ -43,7 +43,7 @@ impl Profile {
 
     fn cargo_dir(self) -> &'static str {
         match self {
-            Self::Release => "release",
+            Self::Release => "worker",
             Self::Dev => "debug",
         }
     }
@@ -97,7 +97,7 @@ fn compile(profile: Profile) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(crate_dir()).args(["build", "--lib", "--target", "wasm32-unknown-unknown"]);
     if profile == Profile::Release {
-        command.arg("--release");
+        command.args(["--profile", "worker"]);
     }
     process::run_quietly_on_stdout(&mut command)
 }

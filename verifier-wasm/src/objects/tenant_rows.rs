@@ -35,8 +35,7 @@ macro_rules! runner_columns {
 }
 
 pub const RUNNER: &str = concat!("SELECT ", runner_columns!(), " FROM runners r WHERE r.id = ?");
-/// Runners of a key: the one whose id `?2` was made from it, and those that the index has. Two selections rather than `IN (… UNION …)`, which workerd's
-/// SQLite prepares anew at every call.
+/// Runners of a key: the one whose id `?2` was made from it, and those that the index has.
 pub const RUNNER_BY_KEY: &str = concat!(
     "SELECT ",
     runner_columns!(),
