@@ -36,7 +36,7 @@ macro_rules! runner_columns {
 
 pub const RUNNER: &str = concat!("SELECT ", runner_columns!(), " FROM runners r WHERE r.id = ?");
 /// Runners of a key: the one whose id `?2` was made from it, and those that the index has.
-pub const RUNNER_BY_KEY: &str = concat!(
+pub const RUNNERS_BY_KEY: &str = concat!(
     "SELECT ",
     runner_columns!(),
     " FROM runners r WHERE r.id = ?2 AND r.mode = ?3 UNION ALL SELECT ",

@@ -90,11 +90,11 @@ impl Store for SqlStore<'_> {
         self.one(rows::RUNNER, &[id.into()], rows::runner)
     }
 
-    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>> {
+    fn runners_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Vec<Runner>> {
         let bindings = [spki_sha256.into(), first.into(), mode.as_str().into()];
-        let mut owners = self.all(rows::RUNNER_BY_KEY, &bindings, rows::runner)?;
+        let mut owners = self.all(rows::RUNNERS_BY_KEY, &bindings, rows::runner)?;
         owners.retain(|runner| runner.principal.identity() == identity);
-        Ok(owners.into_iter().min_by(|one, other| (one.evicted, &one.id).cmp(&(other.evicted, &other.id))))
+        Ok(owners)
     }
 
     fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing> {
@@ -349,10 +349,10 @@ mod tests {
                     (&serial.spki_sha256, &presented.runner, &presented.serial),
                     (&slot.spki_sha256, runner, &serial)
                 );
-                let owner = store
-                    .runner_by_key(runner.principal.mode(), &runner.principal.identity(), &slot.spki_sha256, "")
+                let owners = store
+                    .runners_by_key(runner.principal.mode(), &runner.principal.identity(), &slot.spki_sha256, "")
                     .unwrap();
-                assert_eq!(owner.as_ref(), Some(runner));
+                assert_eq!(owners, std::slice::from_ref(runner));
             }
         }
         let digests = sql.query("SELECT digest FROM evidence", &[]).unwrap();
@@ -441,7 +441,7 @@ mod tests {
         for statement in [
             rows::TOKEN,
             rows::RUNNER,
-            rows::RUNNER_BY_KEY,
+            rows::RUNNERS_BY_KEY,
             rows::STANDING,
             rows::SERIAL,
             rows::PRESENTED,

@@ -7,7 +7,7 @@ use protocol::admin::{AuditType, TokenCause};
 use subtle::ConstantTimeEq as _;
 
 use super::audit::Event;
-use super::runner_id::derive as derive_runner_id;
+use super::owners::Owners;
 use super::serials::{Place, Request, allot, draft, is_past_reattest, record};
 use super::store::{AllottedSerial, Covered, EvidenceRecord, Runner, Standing, Store, Token};
 use super::{
@@ -55,10 +55,9 @@ pub fn verify(store: &mut dyn Store, command: &VerifyCommand, now: UnixTime) -> 
     match assessed {
         Ok(assessed) => {
             if command.consume {
-                let runner_id = assessed.plan.runner().map(|runner| runner.id.clone());
-                event.runner(runner_id.as_deref()).write(store, now)?;
+                event.runner(assessed.plan.runner().map(|runner| runner.id.as_str())).write(store, now)?;
                 let serial = assessed.used.as_ref().and_then(|used| used.serial.clone());
-                consume(store, enroll, &assessed, runner_id, serial)?;
+                consume(store, enroll, &assessed, serial)?;
             }
             Ok(Appraisal { denial: None, passed: vec![assessed.settled_by, Check::M2], consumed: command.consume })
         }
@@ -89,6 +88,16 @@ enum Plan {
 }
 
 impl Plan {
+    /// Whose evidence it is: an evict voids what the runner used, before it was one too.
+    fn runner_id(&self) -> &str {
+        match self {
+            Self::New(id) => id,
+            Self::Attested(runner) | Self::Cleared(runner) | Self::Again(runner, _) | Self::Reissued(runner) => {
+                &runner.id
+            }
+        }
+    }
+
     const fn runner(&self) -> Option<&Runner> {
         match self {
             Self::New(_) => None,
@@ -138,43 +147,53 @@ const fn settled_by(principal: &Principal) -> Check {
 }
 
 fn assess(store: &dyn Store, command: &EnrollCommand, principal: &Principal, now: UnixTime) -> Result<Assessed, Stop> {
-    let id = derive_runner_id(&command.tenant, principal, &command.spki_sha256)?;
-    let known = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256, &id)?;
-    let subject = Subject { command, principal, id, known, now };
+    let owners = Owners::of(store, &command.tenant, principal, &command.spki_sha256)?;
+    let subject = Subject { command, principal, owners, now };
     match &command.evidence {
         AdmittedEvidence::Identity { evidence, .. } => assess_identity(store, &subject, evidence),
         AdmittedEvidence::Bootstrap(claim) => assess_bootstrap(store, &subject, claim),
     }
-    .map_err(|stop| stop.about_runner(subject.known.as_ref()))
+    .map_err(|stop| stop.about_runner(subject.known()))
 }
 
 /// Who enrols.
 struct Subject<'a> {
     command: &'a EnrollCommand,
     principal: &'a Principal,
-    /// Id of a new runner with this key.
-    id: String,
-    /// Runner with this identity and key, evicted or not.
-    known: Option<Runner>,
+    owners: Owners,
     now: UnixTime,
 }
 
 impl Subject<'_> {
+    /// Runner with this identity and key, evicted or not.
+    fn known(&self) -> Option<&Runner> {
+        self.owners.known()
+    }
+
+    /// Id of a new runner with this key.
+    fn new_id(&self) -> String {
+        self.owners.first.clone()
+    }
+
     /// Neither used evidence nor a used token helps this runner.
     fn wants_fresh(&self) -> bool {
-        self.known.as_ref().is_some_and(|runner| {
+        self.known().is_some_and(|runner| {
             runner.evicted || runner.suspect || is_past_reattest(runner, &self.command.terms, self.now)
         })
     }
 
-    /// Refused by a ban of the runner, of the instance recorded for it, or of the instance it comes from now (CHECKS I6).
+    /// Refused by a ban of a runner with this key, of the instance recorded for it, or of the instance it comes from now (CHECKS I6).
     fn check_bans(&self, store: &dyn Store) -> Result<Standing, Stop> {
-        let id = self.known.as_ref().map_or(&self.id, |runner| &runner.id);
+        let id = self.known().map_or(&self.owners.first, |runner| &runner.id);
         let instance = self.principal.instance();
         let standing = store.standing(self.principal.mode(), id, &instance, self.now)?;
-        let moved = self.known.as_ref().filter(|runner| runner.principal.instance() != instance);
-        let was_banned = moved.map_or(Ok(false), |runner| bans::covers(store, id, &runner.principal, self.now))?;
-        if standing.banned || was_banned {
+        let mut banned = standing.banned;
+        for runner in self.owners.all() {
+            if runner.id != *id || runner.principal.instance() != instance {
+                banned |= bans::covers(store, &runner.id, &runner.principal, self.now)?;
+            }
+        }
+        if banned {
             return Err(Stop::refused(bans::denial().at(Check::M2)));
         }
         Ok(standing)
@@ -182,7 +201,7 @@ impl Subject<'_> {
 
     /// The certificate given for this key by the use `used`, while it is live.
     fn given(&self, store: &dyn Store, used: Option<&EvidenceRecord>) -> Result<Option<AllottedSerial>, Stop> {
-        let Some(runner) = &self.known else { return Ok(None) };
+        let Some(runner) = self.known() else { return Ok(None) };
         let spki = &self.command.spki_sha256;
         let serial = match used {
             Some(EvidenceRecord { serial: Some(serial), .. }) => store.serial(&runner.id, serial)?,
@@ -213,8 +232,8 @@ fn assess_identity(store: &dyn Store, subject: &Subject<'_>, evidence: &Evidence
     }
     let enrolled = used.as_ref().is_some_and(|used| used.serial.is_some());
     let given = if enrolled { subject.given(store, used.as_ref())? } else { None };
-    let plan = match (subject.known.clone().filter(|runner| !runner.evicted), given) {
-        (None, _) => Plan::New(subject.id.clone()),
+    let plan = match (subject.known().filter(|runner| !runner.evicted).cloned(), given) {
+        (None, _) => Plan::New(subject.new_id()),
         (Some(runner), Some(serial)) => Plan::Again(runner, serial),
         (Some(runner), None) if enrolled => Plan::Reissued(runner),
         (Some(runner), None) if runner.suspect => Plan::Cleared(runner),
@@ -229,7 +248,7 @@ fn assess_identity(store: &dyn Store, subject: &Subject<'_>, evidence: &Evidence
         used,
         spends: None,
         second_key,
-        is_first: subject.known.is_none(),
+        is_first: subject.known().is_none(),
     })
 }
 
@@ -252,7 +271,7 @@ fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapC
     let digest = use_digest(&claim.id, &subject.command.spki_sha256);
     let used = store.evidence(&digest)?;
     let token = live_token(store.token(&claim.id)?, claim, subject.now)?;
-    let same_use = subject.known.is_some() || used.is_some();
+    let same_use = subject.known().is_some() || used.is_some();
     if !same_use && token.uses >= token.max_uses {
         return Err(refused(TokenCause::UsedUp));
     }
@@ -261,8 +280,8 @@ fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapC
         return Err(refused(TokenCause::UsedUp));
     }
     let given = subject.given(store, None)?;
-    let plan = match (subject.known.clone(), given) {
-        (None, _) => Plan::New(subject.id.clone()),
+    let plan = match (subject.known().cloned(), given) {
+        (None, _) => Plan::New(subject.new_id()),
         (Some(runner), Some(serial)) => Plan::Again(runner, serial),
         (Some(runner), None) => Plan::Reissued(runner),
     };
@@ -274,7 +293,7 @@ fn assess_bootstrap(store: &dyn Store, subject: &Subject<'_>, claim: &BootstrapC
         used,
         spends: (!same_use).then_some(token),
         second_key: false,
-        is_first: subject.known.is_none(),
+        is_first: subject.known().is_none(),
     })
 }
 
@@ -355,7 +374,7 @@ fn carry_out(
             .write(store, now)?;
     }
     if !matches!(assessed.plan, Plan::Again(..)) {
-        consume(store, command, assessed, Some(serial.runner_id.clone()), Some(serial.serial.clone()))?;
+        consume(store, command, assessed, Some(serial.serial.clone()))?;
     }
     Ok(serial)
 }
@@ -365,7 +384,6 @@ fn consume(
     store: &mut dyn Store,
     command: &EnrollCommand,
     assessed: &Assessed,
-    runner_id: Option<String>,
     serial: Option<String>,
 ) -> Result<(), super::Fault> {
     if let Some(token) = &assessed.spends {
@@ -375,7 +393,7 @@ fn consume(
     store.put_evidence(&EvidenceRecord {
         digest: digest.clone(),
         spki_sha256: command.spki_sha256.clone(),
-        runner_id,
+        runner_id: Some(assessed.plan.runner_id().to_owned()),
         serial,
         until: *until,
         void: false,

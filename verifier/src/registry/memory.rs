@@ -102,16 +102,16 @@ impl Store for MemoryStore {
         Ok(self.runners.get(id).cloned())
     }
 
-    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>> {
-        self.reads.note("runner_by_key");
-        let indexed = self.keys.keys().filter(|(spki, _)| spki == spki_sha256).map(|(_, id)| id.as_str());
-        let mut owners: Vec<&Runner> = indexed
+    fn runners_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Vec<Runner>> {
+        self.reads.note("runners_by_key");
+        let indexed = self.keys.keys().filter(|(spki, id)| spki == spki_sha256 && id != first);
+        Ok(indexed
+            .map(|(_, id)| id.as_str())
             .chain([first])
             .filter_map(|id| self.runners.get(id))
             .filter(|runner| runner.principal.mode() == mode && runner.principal.identity() == identity)
-            .collect();
-        owners.sort_by_key(|runner| (runner.evicted, &runner.id));
-        Ok(owners.first().copied().cloned())
+            .cloned()
+            .collect())
     }
 
     fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing> {
@@ -291,9 +291,7 @@ impl Store for MemoryStore {
         let bans = &self.bans;
         let needed = |spki: &str, id: &str| {
             runners.get(id).is_some_and(|runner| {
-                let slots = [&runner.current, &runner.next];
-                slots.into_iter().flatten().any(|slot| slot.spki_sha256 == spki)
-                    || bans.contains_key(&(BanScope::Runner, runner.principal.mode(), id.to_owned()))
+                runner.holds(spki) || bans.contains_key(&(BanScope::Runner, runner.principal.mode(), id.to_owned()))
             })
         };
         let newest = self.audit_seq;

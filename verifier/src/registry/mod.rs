@@ -39,6 +39,7 @@ pub mod command;
 mod enroll;
 #[cfg(any(test, feature = "test-support"))]
 mod memory;
+mod owners;
 pub mod page;
 mod purge;
 mod renew;

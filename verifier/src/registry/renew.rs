@@ -9,9 +9,10 @@ use protocol::admin::AuditType;
 use protocol::{Code, Reason};
 
 use super::audit::Event;
+use super::owners::Owners;
 use super::serials::{Place, Request, allot, is_past_reattest};
 use super::store::{AllottedSerial, Presented, Runner, Slot, Store, StoreError};
-use super::{Allotment, Fault, Outcome, RenewCommand, Stop, bans, runner_id};
+use super::{Allotment, Fault, Outcome, RenewCommand, Stop, bans};
 use crate::appraisal::Rule;
 use crate::evidence::Principal;
 use crate::ports::Entropy;
@@ -157,10 +158,8 @@ fn is_mapped(rules: Option<&[Rule]>, principal: &Principal) -> bool {
 
 /// Whether the key to be certified becomes the runner's: not when it is another's of the same identity.
 fn owns_key(store: &dyn Store, runner: &Runner, command: &RenewCommand) -> Result<bool, Fault> {
-    let principal = &runner.principal;
-    let first = runner_id::derive(&command.tenant, principal, &command.spki_sha256)?;
-    let owner = store.runner_by_key(principal.mode(), &principal.identity(), &command.spki_sha256, &first)?;
-    Ok(owner.is_none_or(|owner| owner.evicted || owner.id == runner.id))
+    let owners = Owners::of(store, &command.tenant, &runner.principal, &command.spki_sha256)?;
+    Ok(owners.known().is_none_or(|owner| owner.evicted || owner.id == runner.id))
 }
 
 /// A retired serial with a valid proof and another CSR key: one of two holders is a thief (CHECKS I4).

@@ -93,6 +93,11 @@ impl Runner {
         self.next.as_ref().or(self.current.as_ref())
     }
 
+    /// Whether a certificate in a slot is for this key.
+    pub fn holds(&self, spki_sha256: &str) -> bool {
+        [&self.current, &self.next].into_iter().flatten().any(|slot| slot.spki_sha256 == spki_sha256)
+    }
+
     /// Holds a live certificate and is not suspect. Bans are looked up separately.
     pub fn is_active(&self, now: UnixTime) -> bool {
         !self.evicted && !self.suspect && self.live_until > now
@@ -149,7 +154,7 @@ pub struct EvidenceRecord {
     pub digest: String,
     /// The one key it counts for.
     pub spki_sha256: String,
-    /// Runner it enrolled; `None` while only `/v1/verify` used it.
+    /// Runner it enrolled, or would where only `/v1/verify` used it; `None` in rows of the first version then.
     pub runner_id: Option<String>,
     /// Serial it was given.
     pub serial: Option<String>,
@@ -246,9 +251,8 @@ pub trait Store {
 
     /// A runner by id, evicted ones too.
     fn runner(&self, id: &str) -> Stored<Option<Runner>>;
-    /// The runner with this identity that was certified for this key, or whose id `first` was made from it; one that is not evicted before
-    /// one that is.
-    fn runner_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Option<Runner>>;
+    /// The runners with this identity that were certified for this key, or whose id `first` was made from it, evicted ones too, in no order.
+    fn runners_by_key(&self, mode: Mode, identity: &str, spki_sha256: &str, first: &str) -> Stored<Vec<Runner>>;
     /// How a runner stands, recorded or not yet.
     fn standing(&self, mode: Mode, runner_id: &str, instance: &str, now: UnixTime) -> Stored<Standing>;
     /// Adds or replaces a runner.

@@ -13,7 +13,9 @@ super::list_cases![
     after_unban_the_runner_is_expired_until_it_attests,
     used_evidence_counts_again_after_unban,
     evict_forgets_and_wants_new_evidence,
+    evict_voids_what_was_used_before_the_runner_was_one,
     evict_does_not_lift_a_ban,
+    a_ban_holds_for_every_key_of_a_runner_that_shares_one,
     an_evicted_banned_runner_can_be_unbanned,
     every_live_serial_reaches_the_outbox,
     the_outbox_keeps_what_is_not_acknowledged,
@@ -119,6 +121,21 @@ fn evict_forgets_and_wants_new_evidence(store: &mut dyn Store) {
     assert_eq!(outbox[0].revocation.reason, RevocationReason::CessationOfOperation);
 }
 
+/// Evidence that only `/v1/verify` had used is used evidence, however long after the evict it comes.
+fn evict_voids_what_was_used_before_the_runner_was_one(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    let verified = enrolment(&pod("u1"), "e1", "k1");
+    assert_eq!(world.verify(&verified, true).denial, None);
+    assert_eq!(world.last(AuditType::Verify).runner_id, None);
+    let first = world.enroll(&enrolment(&pod("u1"), "e2", "k1")).unwrap();
+    world.evict(&first.runner_id);
+    assert_eq!(refusal(world.enroll(&verified)), invalid(Reason::TokenReused));
+    world.pass(TTL + 1);
+    while crate::registry::purge(world.store, world.now).unwrap() {}
+    assert_eq!(world.store.runner(&first.runner_id).unwrap(), None);
+    assert_eq!(refusal(world.enroll(&verified)), invalid(Reason::TokenReused));
+}
+
 fn evict_does_not_lift_a_ban(store: &mut dyn Store) {
     let mut world = World::new(store);
     let first = world.enroll(&enrolment(&pod("u1"), "e1", "k1")).unwrap();
@@ -133,6 +150,35 @@ fn evict_does_not_lift_a_ban(store: &mut dyn Store) {
     world.pass(200 * 86_400);
     while crate::registry::purge(world.store, world.now).unwrap() {}
     assert_eq!(refusal(world.enroll(&enrolment(&pod("u1"), "e4", "k2"))), (Code::RunnerBanned, None));
+}
+
+/// After an evict a later key of the runner begins a runner of its own. Whichever of the two is banned, and whichever has the lesser id, the
+/// key that both were certified for is refused.
+fn a_ban_holds_for_every_key_of_a_runner_that_shares_one(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    for number in 0..16 {
+        let (uid, own, shared) = (format!("u{number}"), format!("own {number}"), format!("shared {number}"));
+        let enroll = |world: &mut World<'_>, key: &str| {
+            let evidence = format!("{key} {}", world.audit().first().map_or(0, |event| event.id));
+            world.enroll(&enrolment(&pod(&uid), &evidence, key))
+        };
+        let older = enroll(&mut world, &own).unwrap();
+        world.renew(&renewal(&older, &shared)).unwrap();
+        world.evict(&older.runner_id);
+        let younger = enroll(&mut world, &shared).unwrap();
+        assert_ne!(younger.runner_id, older.runner_id);
+        let banned = if number % 2 == 0 {
+            younger.runner_id
+        } else {
+            world.evict(&younger.runner_id);
+            enroll(&mut world, &own).unwrap().runner_id
+        };
+        world.ban(&banned, Some(BanScope::Runner));
+        world.evict(&banned);
+        assert_eq!(refusal(enroll(&mut world, &shared)), (Code::RunnerBanned, None), "{number}");
+        world.unban(&banned);
+        enroll(&mut world, &shared).unwrap();
+    }
 }
 
 fn an_evicted_banned_runner_can_be_unbanned(store: &mut dyn Store) {

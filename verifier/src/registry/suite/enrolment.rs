@@ -14,6 +14,7 @@ super::list_cases![
     same_identity_and_key_is_the_same_runner,
     any_other_key_is_a_new_runner,
     keys_of_renewals_are_indexed,
+    a_runner_keeps_its_id_though_another_had_its_key,
     an_enrolment_sets_next_and_never_retires_current,
     used_evidence_gives_back_the_pending_certificate_and_moves_nothing,
     used_evidence_is_reissued_when_its_certificate_has_ended,
@@ -76,6 +77,35 @@ fn keys_of_renewals_are_indexed(store: &mut dyn Store) {
     world.renew(&renewal(&other, "k2")).unwrap();
     let owner = world.enroll(&enrolment(&pod("u1"), "e4", "k2")).unwrap();
     assert_eq!(owner.runner_id, first.runner_id);
+}
+
+/// After an evict a later key of the runner begins a runner of its own; neither takes the other's place when the evicted one comes back.
+fn a_runner_keeps_its_id_though_another_had_its_key(store: &mut dyn Store) {
+    let mut world = World::new(store);
+    for number in 0..8 {
+        let (own, shared, later) = (format!("own {number}"), format!("shared {number}"), format!("later {number}"));
+        let enroll = |world: &mut World<'_>, key: &str| {
+            let evidence = format!("{key} {}", world.audit().first().map_or(0, |event| event.id));
+            world.enroll(&enrolment(&pod("u1"), &evidence, key)).unwrap()
+        };
+        let older = enroll(&mut world, &own);
+        world.renew(&renewal(&older, &shared)).unwrap();
+        world.evict(&older.runner_id);
+        let younger = enroll(&mut world, &shared);
+        assert_eq!(enroll(&mut world, &own).runner_id, older.runner_id);
+        for _ in 0..2 {
+            assert_eq!(enroll(&mut world, &shared).runner_id, younger.runner_id);
+            assert_eq!(enroll(&mut world, &own).runner_id, older.runner_id);
+        }
+        // A later key that both were certified for is the one's that attests with it.
+        let other = enroll(&mut world, &format!("other {number}"));
+        world.renew(&renewal(&other, &later)).unwrap();
+        world.evict(&other.runner_id);
+        let attested = enroll(&mut world, &own);
+        world.renew(&renewal(&attested, &later)).unwrap();
+        assert_eq!(enroll(&mut world, &format!("other {number}")).runner_id, other.runner_id);
+        assert_eq!(enroll(&mut world, &later).runner_id, older.runner_id);
+    }
 }
 
 fn an_enrolment_sets_next_and_never_retires_current(store: &mut dyn Store) {

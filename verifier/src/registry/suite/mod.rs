@@ -88,7 +88,7 @@ mod tests {
             World { store: &mut store, now }.enroll(&by_token(token, "k2")).unwrap_err();
             work.push(store.take_reads());
         }
-        assert_eq!(work[0], ["runner_by_key", "evidence", "token"]);
+        assert_eq!(work[0], ["runners_by_key", "evidence", "token"]);
         assert!(work.iter().all(|reads| *reads == work[0]), "{work:#?}");
     }
 
