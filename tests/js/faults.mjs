@@ -71,6 +71,41 @@ const dataset = (how) => ({
   },
 });
 
+/** A rate limit that lets pass what asked it when told to. */
+class Ratelimit {
+  #told = Promise.withResolvers();
+
+  limit() {
+    return this.#told.promise;
+  }
+
+  tell() {
+    this.#told.resolve({ success: true });
+    return this.#told.promise;
+  }
+}
+
+/**
+ * Traps in an object between the end of a request's wait and its next step. Answers with the status of that request, and of one that was
+ * begun after the trap and before the step.
+ */
+async function trapBetween(begin) {
+  const limiter = new Ratelimit();
+  const before = begin({ RATE_LIMITS: { value: "on" }, RATE_LIMIT: { value: limiter } });
+  await scheduler.wait(50);
+  const after = limiter.tell().then(() => {
+    const storage = Object.defineProperty({ transactionSync: (step) => step() }, "sql", { get: trap });
+    try {
+      bundle.Policy.prototype.decide.call({ ctx: { storage } }, "");
+    } catch {
+      // What the object's caller learns.
+    }
+    return begin({});
+  });
+  const answers = await Promise.all([before, after]);
+  return Response.json(answers.map(({ status }) => status));
+}
+
 export default {
   async fetch(request, bindings, context) {
     const fault = request.headers.get("x-fault");
@@ -78,6 +113,9 @@ export default {
     const env = how ? Object.create(bindings, { METRICS: { value: dataset(how) } }) : bindings;
     if (fault === "surface") {
       return Response.json(surface());
+    }
+    if (fault === "between") {
+      return trapBetween((other) => bundle.default.fetch(request.clone(), Object.create(env, other), context));
     }
     if (fault === "trap") {
       Object.defineProperty(request, "url", { get: trap });

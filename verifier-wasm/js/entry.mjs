@@ -12,6 +12,8 @@ wasm.initSync({ module });
 
 /** Whether the present instance trapped and must not be called again. */
 let trapped = false;
+/** How many instances were given up. */
+let givenUp = 0;
 /** The requests of the present instance that have no answer yet: functions that end them, told why and whether an object is to blame. */
 const unanswered = new Set();
 
@@ -26,6 +28,7 @@ function renew() {
 /** Gives the instance up. Its futures are lost, so every request that it had begun is ended. */
 function giveUp(error, inObject) {
   trapped = true;
+  givenUp += 1;
   const cause = String(error?.stack ?? error);
   report("trap", cause);
   for (const end of unanswered) {
@@ -41,10 +44,14 @@ function report(event, cause) {
 
 const settled = Promise.resolve();
 
-// A later step of a request runs in a microtask of its own, where a trap in it surfaces and nowhere else. Not workerd's own queueMicrotask,
-// which costs twenty times what this does (docs/performance.md).
+// A later step of a request runs in a microtask of its own, where a trap in it surfaces and nowhere else. A step of an instance that was
+// given up meanwhile is lost with it. Not workerd's own queueMicrotask, which costs twenty times what this does (docs/performance.md).
 globalThis.queueMicrotask = (step) => {
+  const instance = givenUp;
   settled.then(() => {
+    if (instance !== givenUp) {
+      return;
+    }
     try {
       step();
     } catch (error) {

@@ -105,6 +105,18 @@ fn a_trap_ends_the_other_requests_of_the_isolate_too() {
     stack.enroll(&key, &stack.sts_request(&role, &key).evidence()).assert_status(200);
 }
 
+#[test]
+fn a_step_of_an_instance_that_was_given_up_does_not_cost_the_next_one() {
+    let stack = faulty("faults-between");
+    let client = stack.client();
+    let call = client.request("GET", "/healthz").header("x-fault", "between");
+    let answer = Client::send(call.header("cf-connecting-ip", "192.0.2.1")).expect(200);
+    assert_eq!(answer.json(), json!([503, 200]));
+    stack.logged(client.get("/healthz").header("x-request-id").unwrap());
+    let traps = stack.log().into_iter().filter(|line| line["event"] == "trap");
+    assert_eq!(traps.count(), 1);
+}
+
 /// What the storage of `tenant` held after each of its calls: number of tables, and whether an alarm is set.
 fn storage(stack: &Stack, tenant: &str) -> Vec<(u64, bool)> {
     let lines = stack.log().into_iter().filter(|line| line["event"] == "storage" && line["tenant"] == tenant);
