@@ -15,7 +15,7 @@ pub mod issuer;
 
 use std::rc::Rc;
 
-use protocol::{Code, Mode, Reason, limits};
+use protocol::{Code, Mode, Reason};
 
 use self::claims::{Audience, Claims, Kubernetes};
 pub use self::issuer::{EksIssuer, GkeIssuer, parse_eks_issuer, parse_gke_issuer};
@@ -75,14 +75,6 @@ pub async fn verify<H: HttpClient, S: JwksStore, V: SignatureVerifier>(
         }
     }
     unverified.conclude(valid, audience, now, trace)
-}
-
-/// Field limit of a token in a request (PROTOCOL, Limits), before anything else of the evidence is looked at.
-pub fn check_limits(token: &str) -> Result<(), Denial> {
-    if token.len() > limits::JWT {
-        return Err(Denial::malformed("`attestation.token` is larger than 16 KiB"));
-    }
-    Ok(())
 }
 
 /// The signature back end could not decide: a fault of ours, not of the token.
@@ -241,7 +233,7 @@ fn trusted_issuer<'p>(mode: Mode, issuer: &str, settings: &'p OidcSettings) -> O
     if let Some(named) = settings.issuers.iter().find(|named| named.mode == mode && named.issuer == issuer) {
         return Some(Trusted::Named(named));
     }
-    if mode != Mode::GkeOidc || settings.wildcard_projects.is_empty() {
+    if mode != Mode::GkeOidc {
         return None;
     }
     let parsed = parse_gke_issuer(issuer)?;

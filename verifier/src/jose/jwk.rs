@@ -231,8 +231,8 @@ fn usable(text: &str) -> Option<Jwk> {
         "RSA" => (PublicKey::rsa(&octets(&raw.n?.0)?, &octets(&raw.e?.0)?).ok()?, "RS256"),
         "EC" if raw.crv.is_some_and(|curve| curve.0 == "P-256") => {
             let (x, y) = (octets(&raw.x?.0)?, octets(&raw.y?.0)?);
-            // RFC 7518 section 6.2.1.2: full width, so that x and y cannot trade octets.
-            if x.len() != 32 || y.len() != 32 {
+            // RFC 7518 section 6.2.1.2: full width, so that x and y cannot trade octets. A point of 65 octets leaves 32 to y.
+            if x.len() != 32 {
                 return None;
             }
             (PublicKey::p256(&[&[4], &*x, &*y].concat()).ok()?, "ES256")
@@ -261,6 +261,7 @@ fn octets(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoding::b64url;
 
     const N: &str = "j1JU_1oe2MejnoJRitw6ThvIDHys72jvlXgE3FCinBxzTSGB0Q8HZTsi3ZbyRoDJCuQgichBxNiw3RspVT_oHymIGeZYQl2xqzPj9V7sJsl8SQKTPjyFkQ-P15pNDsNWG58dSwEtup7K1Hlw7OGXgg7iITdxB4hur7u5ZWERVMi5ESOscaoWBqZRebyv-1XvZBmzp4Qlkm8uoEoYhYulFHOoeUa0DTWxvnpV0XhzMC7LZqQbuHE0tSW21eTdZWDftW_p57HsvM0T9uW_qHt2Es17LJomN6IdusnjC9UDXsj-iVUQKf3_sHKyKROsVqXLVa6vVtj2YojgKJfr7DLGIw";
     const X: &str = "X4j0UE15VFlmBkEwIBYNfQjGgvxVI55U1LF5AKcU72c";
@@ -272,6 +273,13 @@ mod tests {
 
     fn ec(more: &str) -> String {
         format!(r#"{{"kty":"EC","crv":"P-256","x":"{X}","y":"{Y}"{more}}}"#)
+    }
+
+    /// The right point, cut at the wrong place.
+    fn trading_octets(width: usize) -> String {
+        let point = [octets(X).unwrap(), octets(Y).unwrap()].concat();
+        let (x, y) = point.split_at(width);
+        ec("").replace(X, &b64url(x)).replace(Y, &b64url(y))
     }
 
     fn set(keys: &[String]) -> Result<JwkSet, JwkSetError> {
@@ -327,6 +335,9 @@ mod tests {
             ec("").replace(X, Y),
             ec("").replace(X, &X[..42]),
             ec("").replace(X, &format!("AA{X}")),
+            ec("").replace(Y, &Y[..42]),
+            trading_octets(31),
+            trading_octets(33),
             r#"{"kty":"oct","k":"AAAA","kid":"a"}"#.to_owned(),
             r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#.to_owned(),
             r#"{"kty":"AKP","alg":"ML-DSA-65","pub":"AAAA"}"#.to_owned(),
@@ -388,6 +399,11 @@ mod tests {
         assert!(set(&[rsa("").replace(N, &format!("{N}=="))]).is_ok());
         for tail in ["=", "===", "= =", "==\\n"] {
             assert!(set(&[rsa("").replace(N, &format!("{N}{tail}"))]).is_err(), "{tail}");
+        }
+        // Of 43 characters, one is exact; as many as fill another four are not.
+        assert!(set(&[ec("").replace(X, &format!("{X}="))]).is_ok());
+        for tail in ["==", "===", "=====", "========="] {
+            assert!(set(&[ec("").replace(X, &format!("{X}{tail}"))]).is_err(), "{tail}");
         }
     }
 

@@ -62,7 +62,9 @@ impl<'de> FromJson<'de> for Claims {
                 "jti" => claims.jti = map.next_value::<Value<_>>()?.0,
                 "kubernetes.io" => claims.kubernetes = map.next_value::<Value<_>>()?.0,
                 _ => {
-                    claims.legacy |= name.starts_with("kubernetes.io/");
+                    if name.starts_with("kubernetes.io/") {
+                        claims.legacy = true;
+                    }
                     return Ok(false);
                 }
             }
@@ -105,10 +107,11 @@ impl<'de> FromJson<'de> for Claim<Kubernetes> {
                 "namespace" => claim.namespace = map.next_value::<Value<_>>()?.0,
                 "pod" => claim.pod = map.next_value::<Value<_>>()?.0,
                 "serviceaccount" => claim.service_account = map.next_value::<Value<_>>()?.0,
-                _ => {
-                    claim.secret |= name == "secret";
+                "secret" => {
+                    claim.secret = true;
                     return Ok(false);
                 }
+                _ => return Ok(false),
             }
             Ok(true)
         })?;
