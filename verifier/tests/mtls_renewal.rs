@@ -257,6 +257,28 @@ fn an_ended_issuer_ends_its_certificates() {
     refused(scene.renew(), Reason::CertificateInvalid, "issuer is not valid now");
 }
 
+/// Dates of the issuer count to the second, whatever the certificate claims for itself.
+#[test]
+fn a_certificate_is_in_date_with_its_issuer_only() {
+    let mut scene = Scene::new("EC:P-256").tamper(|open| {
+        open.tbs.validity.not_before = NOW.plus(-ca::ISSUING_LIFETIME).to_der().unwrap().into();
+        open.tbs.validity.not_after = NOW.plus(2 * ca::ISSUING_LIFETIME).to_der().unwrap().into();
+    });
+    let issuer = &scene.authority.issuing;
+    let (first, last) = (issuer.not_before(), issuer.not_after());
+    for (now, valid) in [(first.plus(-1), false), (first, true), (last, true), (last.plus(1), false)] {
+        scene.now = now;
+        scene.timestamp = now.secs();
+        match scene.renew() {
+            Ok(_) => assert!(valid, "{now:?}"),
+            refusal => {
+                assert!(!valid, "{now:?}");
+                refused(refusal, Reason::CertificateInvalid, "issuer is not valid now");
+            }
+        }
+    }
+}
+
 #[test]
 fn another_trust_domain_is_refused() {
     let mut scene = Scene::new("EC:P-256");

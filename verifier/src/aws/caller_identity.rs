@@ -509,7 +509,10 @@ mod tests {
         assert_eq!(code("application/json", &xml("ExpiredToken")), None);
         assert_eq!(code("text/xml", &xml("A</Code><Code>B")), None);
         assert_eq!(code("text/html", &xml("A")), None);
-        assert_eq!(code("text/xml", &xml(&format!("A</Code><X>{}</X><Code>", "a".repeat(MAX_BODY)))), None);
+        let of_size =
+            |size: usize, body: &str| body.replace(">m<", &format!(">{}<", "m".repeat(size + 1 - body.len())));
+        assert_eq!(code("text/xml", &of_size(MAX_BODY, &xml("A"))).as_deref(), Some("A"));
+        assert_eq!(code("text/xml", &of_size(MAX_BODY + 1, &xml("A"))), None);
         for throttling in THROTTLING {
             let error = read(400, Some("text/xml"), xml(throttling).as_bytes()).unwrap_err();
             assert_eq!(error, AnswerError::Throttled { status: 400 });
@@ -522,6 +525,16 @@ mod tests {
             |code: Option<&str>| AnswerError::Refused { status: 403, code: code.map(str::to_owned) }.to_string();
         assert_eq!(refused(Some("ExpiredToken")), "STS refused the request (HTTP 403, ExpiredToken)");
         assert_eq!(refused(None), "STS refused the request (HTTP 403)");
+    }
+
+    #[test]
+    fn what_is_no_answer_says_why() {
+        for (status, why) in
+            [(302, "it is a redirect"), (204, "its status means nothing here"), (200, "its content type")]
+        {
+            let error = read(status, None, b"").unwrap_err();
+            assert!(matches!(error, AnswerError::Invalid { problem, .. } if problem.starts_with(why)), "{error:?}");
+        }
     }
 
     proptest! {

@@ -68,3 +68,66 @@ pub async fn verify(
         Attestation::MtlsRenewal(_) => Err(Denial::malformed("`mtls-renewal` proves no new identity")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use protocol::attestation::RenewalProof;
+    use protocol::{AwsStsEvidence, Code, MtlsRenewalEvidence};
+
+    use super::*;
+
+    fn text(length: usize) -> Cow<'static, str> {
+        "x".repeat(length).into()
+    }
+
+    fn headers(of: impl IntoIterator<Item = (usize, usize)>) -> Attestation<'static> {
+        let headers = of.into_iter().map(|(name, value)| (text(name), text(value))).collect();
+        Attestation::AwsSts(AwsStsEvidence { region: text(0), headers, body: text(0) })
+    }
+
+    fn renewal(certificate: usize, signature: usize) -> Attestation<'static> {
+        let proof = RenewalProof { certificate: text(certificate), timestamp: 0, signature: text(signature) };
+        Attestation::MtlsRenewal(MtlsRenewalEvidence { proof: Some(proof) })
+    }
+
+    /// PROTOCOL, Limits: each from both sides, to the octet.
+    #[test]
+    fn every_field_has_its_limit() {
+        const KIB: usize = 1024;
+        let all_of_24_kib = [(KIB, 3 * KIB); 6];
+        for (within, above) in [
+            (
+                Attestation::BootstrapToken { token: text(16 * KIB) },
+                Attestation::BootstrapToken { token: text(16 * KIB + 1) },
+            ),
+            (Attestation::GkeOidc { token: text(16 * KIB) }, Attestation::GkeOidc { token: text(16 * KIB + 1) }),
+            (Attestation::EksOidc { token: text(16 * KIB) }, Attestation::EksOidc { token: text(16 * KIB + 1) }),
+            (renewal(16 * KIB, 1), renewal(16 * KIB + 1, 1)),
+            (renewal(1, 4 * KIB), renewal(1, 4 * KIB + 1)),
+            (headers([(1, 1); 16]), headers([(1, 1); 17])),
+            (headers([(4 * KIB, 0)]), headers([(4 * KIB + 1, 0)])),
+            (headers([(0, 4 * KIB)]), headers([(0, 4 * KIB + 1)])),
+            (headers(all_of_24_kib), headers(all_of_24_kib.into_iter().chain([(0, 1)]))),
+            (headers(all_of_24_kib), headers(all_of_24_kib.into_iter().chain([(1, 0)]))),
+        ] {
+            assert_eq!(check_limits(&within), Ok(()));
+            assert_eq!(check_limits(&above).unwrap_err().code, Code::MalformedRequest);
+        }
+        assert_eq!(check_limits(&Attestation::MtlsRenewal(MtlsRenewalEvidence { proof: None })), Ok(()));
+    }
+
+    /// The session token of AWS is long; only it, whatever its case.
+    #[test]
+    fn one_header_may_be_16_kib() {
+        let of = |name: &'static str, length: usize| {
+            let headers = vec![(name.into(), text(length))];
+            check_limits(&Attestation::AwsSts(AwsStsEvidence { region: text(0), headers, body: text(0) })).is_ok()
+        };
+        for name in ["x-amz-security-token", "X-Amz-Security-Token"] {
+            assert!(of(name, 16 * 1024) && !of(name, 16 * 1024 + 1), "{name}");
+        }
+        assert!(!of("x-amz-security-tokens", 16 * 1024));
+    }
+}

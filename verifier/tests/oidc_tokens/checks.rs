@@ -179,6 +179,9 @@ fn k3_wildcard_projects() {
     ] {
         assert_eq!(reason(verify(&bad)), Reason::IssuerUnknown, "{bad}");
     }
+    // The rule is of GKE: in the other mode its clusters are nobody's.
+    let token = Signer::new("a").sign(&with(|claims| claims["iss"] = json!(of("lab", "us-east1", "x"))));
+    assert_eq!(reason(world.verify_as(&token, Mode::EksOidc, NOW, &mut Trace::off())), Reason::IssuerUnknown);
     assert_eq!(world.fetches(), fetched);
     // The longest life of a wildcard's tokens is the default one.
     let long = with(|claims| {
@@ -373,12 +376,39 @@ fn k6_subject_and_kubernetes_claims_agree() {
         let claims = with(|claims| *claims.pointer_mut(&format!("/kubernetes.io{path}")).unwrap() = value.clone());
         assert_eq!(reason(outcome(&claims)), Reason::ClaimsInvalid, "{path}: {value}");
     }
-    // Both sides agree, on something that is no name of Kubernetes.
-    let odd = with(|claims| {
-        claims["sub"] = json!("system:serviceaccount:runners:Runner_x");
-        claims["kubernetes.io"]["serviceaccount"]["name"] = json!("Runner_x");
-    });
-    assert_eq!(reason(outcome(&odd)), Reason::ClaimsInvalid);
+}
+
+/// Where `sub` and `kubernetes.io` agree, still only on what Kubernetes allows: RFC 1123 labels and subdomains.
+#[test]
+fn k6_names_are_those_of_kubernetes() {
+    let named = |namespace: &str, account: &str, pod: &str| {
+        outcome(&with(|claims| {
+            claims["sub"] = json!(format!("system:serviceaccount:{namespace}:{account}"));
+            let kubernetes = &mut claims["kubernetes.io"];
+            kubernetes["namespace"] = json!(namespace);
+            kubernetes["serviceaccount"]["name"] = json!(account);
+            kubernetes["pod"]["name"] = json!(pod);
+        }))
+    };
+    let (label, subdomain) = ("a".repeat(63), ["a"; 127].join("."));
+    for label in ["0", "a-0", &label] {
+        assert!(named(label, label, label).is_ok(), "{label}");
+    }
+    for subdomain in ["0.a", "a-b.c-d.0", &subdomain] {
+        assert!(named("runners", subdomain, subdomain).is_ok(), "{subdomain}");
+        assert_eq!(reason(named(subdomain, "runner", "runner-0")), Reason::ClaimsInvalid, "{subdomain}");
+    }
+    let (long_label, long_subdomain) = (format!("{label}a"), format!("{subdomain}a"));
+    assert_eq!(reason(named(&long_label, "runner", "runner-0")), Reason::ClaimsInvalid);
+    for bad in
+        ["", "-", "-a", "a-", "Runner", "a_b", "a b", "é", "a.", ".a", "a..b", "a.-b", "a-.b", "a.B", &long_subdomain]
+    {
+        for (namespace, account, pod) in
+            [(bad, "runner", "runner-0"), ("runners", bad, "runner-0"), ("runners", "runner", bad)]
+        {
+            assert_eq!(reason(named(namespace, account, pod)), Reason::ClaimsInvalid, "{namespace} {account} {pod}");
+        }
+    }
 }
 
 #[test]
@@ -388,6 +418,10 @@ fn k6_tokens_of_secrets_are_refused() {
         with(|claims| claims["kubernetes.io"]["secret"] = json!(null)),
         with(|claims| claims["kubernetes.io/serviceaccount/secret.name"] = json!("s")),
         with(|claims| claims["kubernetes.io/serviceaccount/namespace"] = json!("runners")),
+        with(|claims| {
+            claims["kubernetes.io/serviceaccount/namespace"] = json!("runners");
+            claims["kubernetes.io/serviceaccount/secret.name"] = json!("s");
+        }),
     ] {
         assert_eq!(reason(outcome(&claims)), Reason::ClaimsInvalid);
     }

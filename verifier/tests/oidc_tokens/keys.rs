@@ -236,7 +236,9 @@ fn k9_an_unknown_kid_while_the_host_is_down_is_a_retry() {
     });
     world.verify(&token(), NOW).unwrap();
     for seconds in 1..30 {
-        unavailable(world.verify(&Signer::new("b").sign(&claims()), NOW.plus(seconds)));
+        let denial = world.verify(&Signer::new("b").sign(&claims()), NOW.plus(seconds)).unwrap_err();
+        let until_the_next_fetch = u32::try_from(31 - seconds).unwrap();
+        assert_eq!((denial.code, denial.retry_after), (Code::UpstreamUnavailable, Some(until_the_next_fetch)));
     }
     assert_eq!(world.fetches(), 2);
     world.verify(&token(), NOW.plus(30)).unwrap();
