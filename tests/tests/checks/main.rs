@@ -104,6 +104,37 @@ fn every_check_is_cited_in_the_code() {
     }
 }
 
+/// Each adversary with what is defended, by checks that exist, and what is not.
+#[test]
+fn the_threat_model_cites_checks_for_every_adversary() {
+    let text = read("docs/threat-model.md");
+    let (_, rest) = text.split_once("\n## Adversaries\n").unwrap();
+    let (adversaries, _) = rest.split_once("\n## ").unwrap();
+    let sections: Vec<&str> = adversaries.split("\n### ").skip(1).collect();
+    for who in [
+        "stolen bootstrap token",
+        "hostile customer of the same cloud",
+        "cluster admin of the same project",
+        "JWKS host",
+        "on the network",
+        "flooding client",
+        "copied a runner's disk",
+        "curious operator",
+    ] {
+        assert!(sections.iter().any(|section| section.lines().next().unwrap().contains(who)), "nobody is \"{who}\"");
+    }
+    for section in sections {
+        let words = section.split(|c: char| !c.is_ascii_alphanumeric());
+        let cited: Vec<&str> = words
+            .filter(|word| word.starts_with(['S', 'K', 'B', 'I', 'A', 'M']) && word[1..].parse::<u32>().is_ok())
+            .collect();
+        let unknown: Vec<&&str> =
+            cited.iter().filter(|id| !Check::ALL.iter().any(|check| check.id() == **id)).collect();
+        assert!(!cited.is_empty() && unknown.is_empty(), "{unknown:?} in {section}");
+        assert!(section.contains("**Not defended:**"), "nothing is said to be left open: {section}");
+    }
+}
+
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
