@@ -94,6 +94,15 @@ fn print(newest_first: Vec<AuditItem>, last: &mut Option<u64>, output: Output) -
     Ok(())
 }
 
+/// Whom it is about, and by whom it was asked for: operators and services.
+fn who(item: &AuditItem) -> Option<String> {
+    match (&item.identity, &item.actor) {
+        (Some(identity), Some(actor)) => Some(format!("{identity} by {actor}")),
+        (None, Some(actor)) => Some(format!("by {actor}")),
+        (identity, None) => identity.clone(),
+    }
+}
+
 fn row(item: &AuditItem) -> [String; 7] {
     let mut why: Vec<String> =
         [item.code.map(|code| code.to_string()), item.reason.clone()].into_iter().flatten().collect();
@@ -103,8 +112,34 @@ fn row(item: &AuditItem) -> [String; 7] {
         item.event.to_string(),
         item.outcome.to_string(),
         or_dash((!why.is_empty()).then(|| why.join(", "))),
-        or_dash(item.identity.clone().or_else(|| item.actor.as_ref().map(|actor| format!("admin {actor}")))),
+        or_dash(who(item)),
         or_dash(item.runner_id.as_deref()),
         item.request_id.clone(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_names_whom_it_is_about_and_who_asked() {
+        let event = |identity: Option<&str>, actor: Option<&str>| -> AuditItem {
+            serde_json::from_value(json!({
+                "id": 1, "time": "2026-11-30T12:00:00Z", "type": "ban", "outcome": "allow", "code": null, "reason": null,
+                "cause": null, "mode": null, "identity": identity, "runner_id": null, "actor": actor, "request_id": "r",
+            }))
+            .unwrap()
+        };
+        for (identity, actor, expected) in [
+            (Some("bootstrap-token:a"), Some("0a1b2c3d"), "bootstrap-token:a by 0a1b2c3d"),
+            (None, Some("0a1b2c3d"), "by 0a1b2c3d"),
+            (Some("bootstrap-token:a"), None, "bootstrap-token:a"),
+            (None, None, "-"),
+        ] {
+            assert_eq!(row(&event(identity, actor))[4], expected);
+        }
+    }
 }
