@@ -2,22 +2,27 @@
 //!
 //! Accepted (CHECKS I1, K4): RSA of 2048 to 4096 bits with an odd modulus and e = 65537, points on P-256 and P-384, Ed25519.
 
+use std::any::Any;
+use std::cell::OnceCell;
+use std::fmt;
+use std::rc::Rc;
+
 use p256::elliptic_curve::point::AffineCoordinates;
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// RSA public exponent; no other is accepted.
 pub const RSA_EXPONENT: u32 = 65_537;
 
 /// A public key whose parameters have been checked.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct PublicKey {
     inner: Inner,
-    thumbprint: [u8; 32],
+    /// See [`Self::keep`].
+    kept: OnceCell<Rc<dyn Any>>,
 }
 
 /// Checked parameters, for the back ends.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Inner {
     Rsa(Vec<u8>),
     P256([u8; 65]),
@@ -25,23 +30,23 @@ enum Inner {
     Ed25519([u8; 32]),
 }
 
-impl Inner {
-    /// Octets that make the key, each kind under a tag of its own.
-    fn tagged(&self) -> (&'static [u8], &[u8]) {
-        match self {
-            Self::Rsa(modulus) => (b"rsa\0", modulus),
-            Self::P256(point) => (b"p256\0", point),
-            Self::P384(point) => (b"p384\0", point),
-            Self::Ed25519(key) => (b"ed25519\0", key),
-        }
+impl From<Inner> for PublicKey {
+    fn from(inner: Inner) -> Self {
+        Self { inner, kept: OnceCell::new() }
     }
 }
 
-impl From<Inner> for PublicKey {
-    fn from(inner: Inner) -> Self {
-        let (tag, octets) = inner.tagged();
-        let thumbprint = Sha256::new().chain_update(tag).chain_update(octets).finalize().into();
-        Self { inner, thumbprint }
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for PublicKey {}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
     }
 }
 
@@ -142,9 +147,15 @@ impl PublicKey {
         Ok(Inner::Ed25519(key).into())
     }
 
-    /// Names the key: SHA-256 over its kind and parameters, computed once. For caches of imported keys.
-    pub const fn thumbprint(&self) -> &[u8; 32] {
-        &self.thumbprint
+    /// Keeps what a back end made of the key for as long as the key and its copies live, so that an imported key of a set ends with its set
+    /// (CHECKS K8). What was kept first stays.
+    pub fn keep<T: Any>(&self, made: T) {
+        let _ = self.kept.set(Rc::new(made));
+    }
+
+    /// What was kept, where it is a `T`.
+    pub fn kept<T: Any>(&self) -> Option<&T> {
+        self.kept.get()?.downcast_ref()
     }
 
     /// The parameters, for a back end.
@@ -304,9 +315,16 @@ mod tests {
     }
 
     #[test]
-    fn thumbprints_tell_keys_and_kinds_apart() {
-        let ed = PublicKey::ed25519(&[9; 32]).unwrap();
-        assert_eq!(ed.thumbprint(), PublicKey::ed25519(&[9; 32]).unwrap().thumbprint());
-        assert_ne!(ed.thumbprint(), PublicKey::ed25519(&[7; 32]).unwrap().thumbprint());
+    fn what_a_back_end_made_lives_as_long_as_the_key() {
+        let made = Rc::new("imported");
+        let key = PublicKey::ed25519(&[9; 32]).unwrap();
+        assert_eq!(key.kept::<Rc<&str>>(), None);
+        key.keep(Rc::clone(&made));
+        key.keep(Rc::new("later"));
+        let copy = key.clone();
+        assert_eq!((key.kept(), copy.kept(), copy.kept::<u8>()), (Some(&made), Some(&made), None));
+        assert_eq!(key, PublicKey::ed25519(&[9; 32]).unwrap());
+        drop((key, copy));
+        assert_eq!(Rc::strong_count(&made), 1);
     }
 }

@@ -1,10 +1,7 @@
 //! Signatures by WebCrypto: twelve times faster than Rust code in wasm (docs/performance.md).
 //!
-//! Keys arrive checked ([`PublicKey`]), are imported once per isolate and kept by thumbprint. WebCrypto pairs any curve with any hash,
+//! Keys arrive checked ([`PublicKey`]), are imported once and stay with the key they were made of. WebCrypto pairs any curve with any hash,
 //! so the pairing is decided here from the algorithm, which the verifier derived from the key.
-
-use std::cell::RefCell;
-use std::collections::HashMap;
 
 use js_sys::{Array, Uint8Array};
 use verifier::keys::{KeyMaterial, PublicKey, SignatureAlgorithm};
@@ -12,9 +9,6 @@ use verifier::ports::{BackendError, Entropy, IssuingKey, SignatureVerifier};
 use wasm_bindgen::JsValue;
 
 use super::js;
-
-/// Imported verification keys kept per isolate; past this the cache starts afresh.
-const IMPORTED_KEYS: usize = 512;
 
 mod binding {
     use js_sys::{Array, Uint8Array};
@@ -59,13 +53,10 @@ pub fn request_id() -> String {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WebCrypto;
 
-thread_local! {
-    static IMPORTED: RefCell<HashMap<([u8; 32], SignatureAlgorithm), Imported>> = RefCell::default();
-}
-
 /// A key inside WebCrypto, not extractable, and what it is used with.
 #[derive(Debug, Clone)]
 struct Imported {
+    algorithm: SignatureAlgorithm,
     key: JsValue,
     parameters: JsValue,
 }
@@ -115,7 +106,7 @@ async fn import(key: &PublicKey, algorithm: SignatureAlgorithm) -> Result<Import
             binding::import_key("raw", &Uint8Array::from(key.as_slice()), &parameters, false, &verify).await
         }
     };
-    imported.map(|key| Imported { key, parameters }).map_err(|error| backend(&error))
+    imported.map(|key| Imported { algorithm, key, parameters }).map_err(|error| backend(&error))
 }
 
 impl SignatureVerifier for WebCrypto {
@@ -126,18 +117,12 @@ impl SignatureVerifier for WebCrypto {
         message: &[u8],
         signature: &[u8],
     ) -> Result<bool, BackendError> {
-        let slot = (*key.thumbprint(), algorithm);
-        let known = IMPORTED.with_borrow(|keys| keys.get(&slot).cloned());
-        let imported = if let Some(imported) = known {
-            imported
+        let made = key.kept::<Imported>().filter(|made| made.algorithm == algorithm);
+        let imported = if let Some(made) = made {
+            made.clone()
         } else {
             let imported = import(key, algorithm).await?;
-            IMPORTED.with_borrow_mut(|keys| {
-                if keys.len() >= IMPORTED_KEYS {
-                    keys.clear();
-                }
-                keys.insert(slot, imported.clone());
-            });
+            key.keep(imported.clone());
             imported
         };
         // WebCrypto takes its copies before it returns the promise, so both may lie in wasm's memory.
@@ -155,17 +140,17 @@ pub struct SigningKey(Imported);
 impl SigningKey {
     /// From PKCS#8 DER of a P-256 key.
     pub async fn import(pkcs8: &[u8]) -> Result<Self, BackendError> {
-        let parameters = parameters(SignatureAlgorithm::Es256);
+        let (algorithm, parameters) = (SignatureAlgorithm::Es256, parameters(SignatureAlgorithm::Es256));
         binding::import_key("pkcs8", &Uint8Array::from(pkcs8), &parameters, false, &usages("sign"))
             .await
-            .map(|key| Self(Imported { key, parameters }))
+            .map(|key| Self(Imported { algorithm, key, parameters }))
             .map_err(|error| backend(&error))
     }
 }
 
 impl IssuingKey for SigningKey {
     async fn sign(&self, message: &[u8]) -> Result<[u8; 64], BackendError> {
-        let Self(Imported { key, parameters }) = self;
+        let Self(Imported { key, parameters, .. }) = self;
         let signature = binding::sign(parameters, key, message).await.map_err(|error| backend(&error))?;
         Uint8Array::new(&signature)
             .to_vec()
