@@ -112,7 +112,8 @@ fn a_step_of_an_instance_that_was_given_up_does_not_cost_the_next_one() {
     let call = client.request("GET", "/healthz").header("x-fault", "between");
     let answer = Client::send(call.header("cf-connecting-ip", "192.0.2.1")).expect(200);
     assert_eq!(answer.json(), json!([503, 200]));
-    stack.logged(client.get("/healthz").header("x-request-id").unwrap());
+    // A decision, which is logged, after whatever there was to log.
+    stack.logged(client.post("/v1/enroll", &json!({})).header("x-request-id").unwrap());
     let traps = stack.log().into_iter().filter(|line| line["event"] == "trap");
     assert_eq!(traps.count(), 1);
 }
