@@ -431,6 +431,7 @@ fn text_that_is_no_certificate() {
         b64url(&scene.certificate),
         to_pem(&[scene.certificate.as_slice(), &[0]].concat()),
         to_pem(&[]),
+        "x".repeat(16 * 1024),
     ] {
         let outcome = scene.try_with(Some(RenewalProof { certificate: bad.into(), ..scene.proof() }), None);
         refused(outcome, Reason::CertificateInvalid, "certificate: not");

@@ -99,6 +99,7 @@ mod tests {
             ("us-gov-west-1", "aws-us-gov", true, &["sts.us-gov-west-1.amazonaws.com"]),
             ("eusc-de-east-1", "aws-eusc", false, &["sts.eusc-de-east-1.amazonaws.eu"]),
         ] {
+            assert!(is_known_region(name), "{name}");
             assert_eq!(region(name).unwrap().partition().id, partition);
             assert_eq!(hosts_of(name, fips), hosts, "{name}");
         }

@@ -767,7 +767,8 @@ mod tests {
     fn the_data_centres_set_is_taken_when_newer() {
         let theirs = |kids: &[&str], at| (JwkSet::parse(text(kids).as_bytes()).unwrap(), at, 600);
         let mut cache = warm(&["a"], 600);
-        // Older or from the future: not taken.
+        // Of the same time, older or from the future: not taken.
+        assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0)), None);
         assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0.plus(-1))), None);
         assert_eq!(cache.adopt(T0.plus(9), &named(), Some("b"), theirs(&["b"], T0.plus(10))), None);
         assert_eq!(cache.decide(T0.plus(9), &named(), Some("a")), Decision::Use(set(&["a"])));
