@@ -137,8 +137,9 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
     stack.issuer.clear_faults();
     std::thread::sleep(Duration::from_millis(2_100));
     for cluster in &all {
+        let before = cluster.fetches(&stack);
         cluster.enroll(&stack).assert_status(200);
-        assert_eq!(cluster.fetches(&stack), 2, "{}", cluster.name);
+        assert_eq!(cluster.fetches(&stack), before + 1, "{}", cluster.name);
     }
 }
 
