@@ -158,26 +158,22 @@ fn a_ban_holds_for_every_key_of_a_runner_that_shares_one(store: &mut dyn Store) 
     let mut world = World::new(store);
     for number in 0..16 {
         let (uid, own, shared) = (format!("u{number}"), format!("own {number}"), format!("shared {number}"));
-        let enroll = |world: &mut World<'_>, key: &str| {
-            let evidence = format!("{key} {}", world.audit().first().map_or(0, |event| event.id));
-            world.enroll(&enrolment(&pod(&uid), &evidence, key))
-        };
-        let older = enroll(&mut world, &own).unwrap();
+        let older = world.attest(&uid, &own).unwrap();
         world.renew(&renewal(&older, &shared)).unwrap();
         world.evict(&older.runner_id);
-        let younger = enroll(&mut world, &shared).unwrap();
+        let younger = world.attest(&uid, &shared).unwrap();
         assert_ne!(younger.runner_id, older.runner_id);
         let banned = if number % 2 == 0 {
             younger.runner_id
         } else {
             world.evict(&younger.runner_id);
-            enroll(&mut world, &own).unwrap().runner_id
+            world.attest(&uid, &own).unwrap().runner_id
         };
         world.ban(&banned, Some(BanScope::Runner));
         world.evict(&banned);
-        assert_eq!(refusal(enroll(&mut world, &shared)), (Code::RunnerBanned, None), "{number}");
+        assert_eq!(refusal(world.attest(&uid, &shared)), (Code::RunnerBanned, None), "{number}");
         world.unban(&banned);
-        enroll(&mut world, &shared).unwrap();
+        world.attest(&uid, &shared).unwrap();
     }
 }
 

@@ -84,10 +84,7 @@ fn a_runner_keeps_its_id_though_another_had_its_key(store: &mut dyn Store) {
     let mut world = World::new(store);
     for number in 0..8 {
         let (own, shared, later) = (format!("own {number}"), format!("shared {number}"), format!("later {number}"));
-        let enroll = |world: &mut World<'_>, key: &str| {
-            let evidence = format!("{key} {}", world.audit().first().map_or(0, |event| event.id));
-            world.enroll(&enrolment(&pod("u1"), &evidence, key)).unwrap()
-        };
+        let enroll = |world: &mut World<'_>, key: &str| world.attest("u1", key).unwrap();
         let older = enroll(&mut world, &own);
         world.renew(&renewal(&older, &shared)).unwrap();
         world.evict(&older.runner_id);

@@ -162,6 +162,12 @@ impl<'a> World<'a> {
         registry::enroll(self.store, command, self.now, &Counter).unwrap()
     }
 
+    /// Enrols a pod with evidence that was not used before.
+    pub fn attest(&mut self, uid: &str, key: &str) -> Result<Allotment, Denial> {
+        let evidence = format!("{key} {}", self.audit().first().map_or(0, |event| event.id));
+        self.enroll(&enrolment(&pod(uid), &evidence, key))
+    }
+
     /// Renews.
     pub fn renew(&mut self, command: &RenewCommand) -> Result<Allotment, Denial> {
         registry::renew(self.store, command, self.now, &Counter).unwrap()
