@@ -3,7 +3,7 @@
 //! Here no policy names an endpoint or a `jwks_uri`, so what is called is what the verifier itself makes of region and issuer.
 
 use std::sync::LazyLock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use edge_tests::emulators::oidc::gke_issuer;
 use edge_tests::emulators::{Fault, TokenOptions};
@@ -123,6 +123,26 @@ fn a_cluster_that_its_host_does_not_know_is_unknown_and_not_asked_for_again() {
     let down = gke_issuer("wild-gone", "europe-west1", "down");
     stack.issuer.set_fault(Fault::status(500));
     assert_retryable(&enroll(&stack, "gke-oidc", &down), "upstream_unavailable");
+}
+
+#[test]
+fn a_cluster_that_a_policy_names_is_asked_for_though_its_wildcard_found_it_unknown() {
+    let stack = stack();
+    apply(&stack, "early");
+    let cluster = gke_issuer("wild-early", "europe-west1", "late");
+    stack.issuer.set_fault(Fault::status(404));
+    enroll(&stack, "gke-oidc", &cluster).assert_problem(401, "attestation_invalid", "issuer_unknown");
+    let mut policy = stack.admin().policy();
+    let rules = policy["tenants"][0]["rules"].as_array_mut().unwrap();
+    let mut rule = rules.last().unwrap().clone();
+    rule["cluster"] = json!("late");
+    rules.push(rule);
+    stack.admin().apply(&policy);
+    // To an issuer that is named the same answer is a host that fails, and is over as soon as it has passed.
+    assert_retryable(&enroll(&stack, "gke-oidc", &cluster), "upstream_unavailable");
+    stack.issuer.clear_faults();
+    std::thread::sleep(Duration::from_millis(2_100));
+    enroll(&stack, "gke-oidc", &cluster).assert_status(200);
 }
 
 /// Tokens of clusters that nobody has heard of. How many got a certificate; the others are put off.

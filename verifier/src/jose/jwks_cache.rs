@@ -245,9 +245,19 @@ impl Entry {
 
 impl Entry {
     fn fail(&mut self, now: UnixTime, kid: Option<&str>, cause: Cause) -> Result<Rc<JwkSet>, NoKeys> {
-        self.failed = Some((now, cause));
+        // One that waited long for its failure does not take back that another has begun since.
+        self.failed = Some((self.failed.map_or(now, |(at, _)| at.max(now)), cause));
         let pause = if self.usable(now).is_some() { COOLDOWN } else { RETRY };
         self.after_failure(now, kid, now.plus(pause), cause)
+    }
+
+    /// A fetch begins. After a failure it counts as one until it has ended: a host that hangs is tried by one request a pause, not by all
+    /// that come before the first of them gives up.
+    fn fetch(&mut self, now: UnixTime) -> Decision {
+        if let Some((at, _)) = &mut self.failed {
+            *at = now;
+        }
+        Decision::Fetch
     }
 }
 
@@ -271,7 +281,7 @@ impl JwksCache {
         if !cached.is_fresh(now) {
             return match entry.paused(COOLDOWN, now) {
                 Some((until, cause)) => entry.after_failure(now, kid, until, cause).into(),
-                None => Decision::Fetch,
+                None => entry.fetch(now),
             };
         }
         if cached.is_ageing(now) && cached.refresh_asked_at.is_none_or(|at| now.since(at) >= COOLDOWN) {
@@ -432,13 +442,14 @@ impl From<Result<Rc<JwkSet>, NoKeys>> for Decision {
     }
 }
 
-fn without_set(now: UnixTime, entry: &Entry) -> Decision {
-    if entry.gone_until.is_some_and(|until| until > now) {
+fn without_set(now: UnixTime, entry: &mut Entry) -> Decision {
+    // An issuer that the policy names since its wildcard was told so is not gone: its host fails.
+    if entry.wildcard && entry.gone_until.is_some_and(|until| until > now) {
         return Decision::Refuse(NoKeys::Gone);
     }
     match entry.paused(FAILURE_PAUSE, now) {
         Some((until, cause)) => Decision::Refuse(NoKeys::until(now, until, cause)),
-        None => Decision::Fetch,
+        None => entry.fetch(now),
     }
 }
 
@@ -678,6 +689,50 @@ mod tests {
         assert_eq!(cache.record(T0.plus(300), &wanted, Some("a"), GONE), Ok(set(&["a"])));
         assert!(matches!(cache.decide(T0.plus(301), &wanted, Some("a")), Decision::Use(_)));
         assert_eq!(cache.record(T0.plus(MAX_STALE), &wanted, Some("a"), GONE), Err(NoKeys::Gone));
+    }
+
+    #[test]
+    fn k9_an_issuer_that_is_named_meanwhile_is_not_gone() {
+        let mut cache = JwksCache::default();
+        let jwks_uri = "https://gke/1/jwks";
+        let wild = KeySetRef {
+            issuer: "https://gke/1",
+            origin: Origin::Wildcard { project: "p", jwks_uri: jwks_uri.to_owned() },
+        };
+        let named = KeySetRef { issuer: "https://gke/1", origin: Origin::Named { jwks_uri } };
+        assert_eq!(cache.record(T0, &wild, Some("a"), GONE), Err(NoKeys::Gone));
+        assert_eq!(cache.decide(T0, &wild, Some("a")), Decision::Refuse(NoKeys::Gone));
+        assert_eq!(cache.decide(T0.plus(1), &named, Some("a")), Decision::Fetch);
+        let status = NoKeys::Unavailable { retry_after: 5, cause: Cause::Status(404) };
+        assert_eq!(cache.record(T0.plus(1), &named, Some("a"), GONE), Err(status));
+        assert!(cache.record(T0.plus(2), &named, Some("a"), fetched(&["a"], 300)).is_ok());
+        assert!(matches!(cache.decide(T0.plus(2), &named, Some("a")), Decision::Use(_)));
+    }
+
+    /// A fetch takes up to five seconds to fail, in which many more requests come.
+    #[test]
+    fn k9_a_host_that_hangs_is_tried_by_one_request_a_pause() {
+        let wait = 5;
+        for (mut cache, pause) in [(JwksCache::default(), FAILURE_PAUSE), (warm(&["a"], 300), COOLDOWN)] {
+            let start = T0.plus(300);
+            assert_eq!(cache.decide(start, &named(), Some("a")), Decision::Fetch);
+            let _ = cache.record(start, &named(), Some("a"), FAILED);
+            let (mut waiting, mut fetches): (Vec<i64>, i64) = (Vec::new(), 0);
+            for second in 0..120 {
+                let now = start.plus(second);
+                while waiting.first().is_some_and(|begun| begun + wait <= second) {
+                    let begun = start.plus(waiting.remove(0));
+                    let _ = cache.record(begun, &named(), Some("a"), FAILED);
+                }
+                for n in 0..50 {
+                    if cache.decide(now, &named(), Some(if n % 2 == 0 { "a" } else { "b" })) == Decision::Fetch {
+                        waiting.push(second);
+                        fetches += 1;
+                    }
+                }
+            }
+            assert!((1..=120 / pause).contains(&fetches), "{fetches} with a pause of {pause} s");
+        }
     }
 
     #[test]
