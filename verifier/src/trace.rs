@@ -82,6 +82,27 @@ impl Trace {
     }
 }
 
+/// What is wrong with the trace of a refusal (PROTOCOL, Verify): each check of the mode once and in order, passed before the one that
+/// refused and skipped after it.
+#[cfg(any(test, feature = "suites"))]
+pub fn fault(mode: Mode, denial: &Denial, trace: &[TraceEntry]) -> Option<String> {
+    let mut before = true;
+    let wanted = Check::of_mode(mode).iter().map(|check| {
+        let outcome = if Some(*check) == denial.check {
+            before = false;
+            TraceOutcome::Fail
+        } else if before {
+            TraceOutcome::Pass
+        } else {
+            TraceOutcome::Skipped
+        };
+        (check.id(), outcome)
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let told: Vec<_> = trace.iter().map(|entry| (entry.check.as_str(), entry.outcome)).collect();
+    (told != wanted).then(|| format!("{denial:?}: {told:?}"))
+}
+
 fn entry(check: Check, outcome: TraceOutcome, compared: Option<(String, String)>) -> TraceEntry {
     let (expected, actual) = compared.unzip();
     TraceEntry { check: check.id().to_owned(), name: check.name().to_owned(), outcome, expected, actual }

@@ -3,7 +3,7 @@
 //! An accepted case makes exactly one outbound call, with exactly the parts of the case and the verifier's constants; a refused one
 //! gives one of its reasons and makes none.
 
-use protocol::{Attestation, AwsStsEvidence, Code, STS_BODY};
+use protocol::{Attestation, AwsStsEvidence, Code, Mode, STS_BODY};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use verifier::appraisal::AwsStsSettings;
@@ -87,9 +87,15 @@ impl Case {
         };
         let now = UnixTime::from_amz_date(&self.now_x_amz).unwrap();
         let mut trace = Trace::on();
-        let checked =
-            CheckedRequest::check(&evidence, &settings(), "edge.example.com", &spki_sha256(), now, &mut trace)?;
-        ready(checked.call(http, &mut trace))
+        let result = CheckedRequest::check(&evidence, &settings(), "edge.example.com", &spki_sha256(), now, &mut trace)
+            .and_then(|checked| ready(checked.call(http, &mut trace)));
+        if let Err(denial) = &result
+            && denial.reason.is_some()
+        {
+            let told = trace.finish(Mode::AwsSts, Some(denial));
+            assert_eq!(verifier::trace::fault(Mode::AwsSts, denial, &told), None, "{}", self.id);
+        }
+        result
     }
 
     fn header(&self, name: &str) -> Option<(String, String)> {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use protocol::Mode;
 use protocol::{AwsStsEvidence, Code, binding_value};
 use serde::Deserialize;
 use verifier::appraisal::AwsStsSettings;
@@ -60,7 +61,14 @@ fn checked(trace: &mut Trace) -> CheckedRequest {
 fn call(answers: impl IntoIterator<Item = Answer>) -> Result<VerifiedIdentity, Denial> {
     let mut trace = Trace::on();
     let request = checked(&mut trace);
-    ready(request.call(&FakeHttp::script(answers), &mut trace))
+    let result = ready(request.call(&FakeHttp::script(answers), &mut trace));
+    if let Err(denial) = &result
+        && denial.reason.is_some()
+    {
+        let told = trace.finish(Mode::AwsSts, Some(denial));
+        assert_eq!(verifier::trace::fault(Mode::AwsSts, denial, &told), None);
+    }
+    result
 }
 
 fn aws(identity: &VerifiedIdentity) -> &AwsPrincipal {

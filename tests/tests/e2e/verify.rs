@@ -1,7 +1,7 @@
 //! `/v1/verify` and `edgectl explain`: the appraisal alone, with every check (PROTOCOL, Verify).
 
 use edge_tests::emulators::TokenOptions;
-use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, GKE_ISSUER, Key, Stack, evidence};
+use edge_tests::stack::{ACME_ACCOUNT, ACME_ROLE, EKS_ISSUER, GKE_ISSUER, Key, Stack, evidence};
 use serde_json::{Value, json};
 
 use crate::support::{Shared, assert_problem_form, members};
@@ -61,6 +61,11 @@ fn allowed_evidence_names_identity_instance_and_tenant() {
             &OIDC,
         ),
         (
+            evidence::token("eks-oidc", &stack.eks_token("verified")),
+            format!("{EKS_ISSUER}#system:serviceaccount:rootpilot:runner"),
+            &OIDC,
+        ),
+        (
             evidence::token("bootstrap-token", &token.token),
             format!("bootstrap-token:{}", token.id),
             &["B1", "B3", "M2"],
@@ -108,6 +113,8 @@ fn consumed_evidence_belongs_to_its_key() {
             assert_eq!((&refused["tenant"], &refused["consumed"]), (&tenant, &json!(false)));
         }
         stack.enroll(&other, attestation).assert_problem(401, "attestation_invalid", reason);
+        // To its own key it is the same use still, and the control plane's runner may become one of ours.
+        stack.enroll(&key, attestation).assert_status(200);
     }
     let item = stack.admin().tokens("acme").items.into_iter().find(|item| item.id == once.id).unwrap();
     assert_eq!(item.uses, 1);
@@ -144,6 +151,27 @@ fn refusals_say_where_with_the_values_compared_and_secrets_out() {
     assert_eq!(verdict["code"], "identity_not_mapped");
     assert_eq!(verdict["identity"], format!("{GKE_ISSUER}#system:serviceaccount:rootpilot:default"));
     assert_eq!((&verdict["tenant"], &verdict["consumed"]), (&Value::Null, &json!(false)));
+}
+
+/// Each of the checks before the claims, as they fail.
+#[test]
+fn the_first_checks_of_a_token_say_what_they_wanted_and_what_they_saw() {
+    let stack = STACK.lock();
+    let key = Key::generate();
+    let header = |header: Value| stack.issuer.token(&TokenOptions { header, ..TokenOptions::default() });
+    for (token, failed, actual) in [
+        ("a.b".to_owned(), "K1", "three"),
+        (header(json!({"alg": "PS256"})), "K2", "PS256"),
+        (stack.eks_token("other-mode"), "K3", EKS_ISSUER),
+        (header(json!({"kid": "nobody's"})), "K4", "nobody's"),
+    ] {
+        let verdict = verify(&stack, &key, &evidence::token("gke-oidc", &token), Some(false));
+        assert_trace(&verdict, &OIDC, Some(failed));
+        let entry = &verdict["trace"].as_array().unwrap().iter().find(|entry| entry["check"] == failed).unwrap();
+        assert!(entry["expected"].is_string() && entry["actual"].as_str().unwrap().contains(actual), "{entry}");
+    }
+    let good = verify(&stack, &key, &evidence::token("gke-oidc", &stack.gke_token("algorithm")), Some(false));
+    assert_eq!(good["trace"][1]["actual"], "RS256");
 }
 
 #[test]

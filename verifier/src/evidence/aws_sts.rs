@@ -121,8 +121,10 @@ impl CheckedRequest {
             Err(HttpError::TooLarge { status }) => caller_identity::read(status, None, &[]),
             Err(error) => return Err(no_answer(error)),
         };
+        if matches!(read, Ok(_) | Err(AnswerError::Invalid { status: 200, .. })) {
+            trace.pass(Check::S10, || (format!("HTTP 200 from {}", self.request.url), "HTTP 200".to_owned()));
+        }
         let identity = read.map_err(|error| answer_denial(&error))?;
-        trace.pass(Check::S10, || (format!("HTTP 200 from {}", self.request.url), "HTTP 200".to_owned()));
         let principal = principal(&identity, self.region, trace)?;
         Ok(VerifiedIdentity::new(Principal::Aws(principal), self.evidence))
     }
@@ -327,7 +329,8 @@ fn answer_denial(error: &AnswerError) -> Denial {
             let denial = Denial::evidence(Check::S10, Reason::StsRefused, &text).compared("HTTP 200", text);
             Denial { aws_error_code: code.clone(), ..denial }
         }
-        AnswerError::Invalid { .. } => answer_invalid(Check::S11, text),
+        AnswerError::Invalid { status: 200, .. } => answer_invalid(Check::S11, text),
+        AnswerError::Invalid { .. } => answer_invalid(Check::S10, text),
     }
 }
 

@@ -36,6 +36,11 @@ use crate::{Denial, UnixTime};
 pub const LEEWAY: i64 = 30;
 /// How long after its end a token is remembered, seconds: longer than the leeway (CHECKS K7).
 const REMEMBERED: i64 = 90;
+/// What K1 to K4 expect, in traces.
+const FORM: &str = "compact JWS of at most 16 KiB";
+const ALGORITHMS: &str = "RS256 or ES256";
+const TRUSTED: &str = "an issuer of the policy";
+const SIGNED: &str = "signed by a key of the issuer";
 /// Ends the detail of `issuer_unknown` where the policy names no EKS issuer (CHECKS K3).
 const EKS_HINT: &str = "On EKS, use aws-sts, or name the issuer in the policy.";
 
@@ -103,15 +108,22 @@ enum Trusted<'p> {
 impl<'t, 'p> Presented<'t, 'p> {
     /// CHECKS K1, K2 and K3.
     pub fn parse(token: &'t str, mode: Mode, settings: &'p OidcSettings, trace: &mut Trace) -> Result<Self, Denial> {
-        let jws = Jws::parse(token).map_err(|error| unfit(&error))?;
+        let octets = || (FORM.to_owned(), format!("{} octets", token.len()));
+        let jws = Jws::parse(token).map_err(|error| {
+            let denial = unfit(&error);
+            if denial.check == Some(Check::K2) {
+                trace.pass(Check::K1, octets);
+            }
+            denial
+        })?;
         let mut claims: Claims = jws.claims().map_err(|error| unfit(&error))?;
-        trace.pass(Check::K1, || ("compact JWS of at most 16 KiB".to_owned(), format!("{} octets", token.len())));
-        trace.pass(Check::K2, || ("RS256 or ES256".to_owned(), format!("{:?}", jws.algorithm())));
+        trace.pass(Check::K1, octets);
+        trace.pass(Check::K2, || (ALGORITHMS.to_owned(), jws.algorithm().to_string()));
         let Claim::Is(issuer) = std::mem::take(&mut claims.iss) else {
-            return Err(Denial::evidence(Check::K3, Reason::IssuerUnknown, "the token has no `iss`"));
+            return Err(issuer_unknown(mode, None, settings));
         };
-        let trusted = trusted_issuer(mode, &issuer, settings)
-            .ok_or_else(|| issuer_unknown(mode, &issuer, settings, "is not an issuer that the policy trusts for"))?;
+        let trusted =
+            trusted_issuer(mode, &issuer, settings).ok_or_else(|| issuer_unknown(mode, Some(&issuer), settings))?;
         Ok(Self { mode, jws, issuer, claims, trusted })
     }
 
@@ -133,14 +145,14 @@ impl<'t, 'p> Presented<'t, 'p> {
     /// CHECKS K4: which keys to try.
     pub fn with_keys(self, set: Result<Rc<JwkSet>, NoKeys>, trace: &mut Trace) -> Result<Unverified<'t, 'p>, Denial> {
         let set = set.map_err(|why| self.no_keys(why))?;
-        trace.pass(Check::K3, || ("an issuer of the policy".to_owned(), shown(&self.issuer)));
+        trace.pass(Check::K3, || (TRUSTED.to_owned(), shown(&self.issuer)));
         set.check(self.kid(), self.jws.algorithm()).map_err(|error| {
             let reason = match error {
                 SelectError::KidRequired | SelectError::UnknownKid => Reason::KeyUnknown,
                 SelectError::AlgorithmMismatch => Reason::AlgNotAllowed,
             };
             let kid = self.kid().map_or_else(|| "no kid".to_owned(), |kid| format!("kid \"{}\"", shown(kid)));
-            Denial::evidence(Check::K4, reason, format!("{error} ({kid}, {:?})", self.jws.algorithm()))
+            refusal(Check::K4, reason, SIGNED, format!("{error} ({kid}, {})", self.jws.algorithm()))
         })?;
         Ok(Unverified { presented: self, set })
     }
@@ -204,11 +216,9 @@ impl Unverified<'_, '_> {
         let Presented { mode, jws, issuer, claims, trusted } = self.presented;
         if !valid {
             let detail = "the signature is not by the issuer's key of this `kid`";
-            return Err(Denial::evidence(Check::K4, Reason::SignatureInvalid, detail));
+            return Err(refusal(Check::K4, Reason::SignatureInvalid, SIGNED, detail.to_owned()));
         }
-        trace.pass(Check::K4, || {
-            ("signed by a key of the issuer".to_owned(), shown(jws.kid().unwrap_or("its only key")))
-        });
+        trace.pass(Check::K4, || (SIGNED.to_owned(), shown(jws.kid().unwrap_or("its only key"))));
         let longest = match trusted {
             Trusted::Named(trusted) => trusted.max_token_lifetime,
             Trusted::Wildcard { .. } => DEFAULT_TOKEN_LIFETIME,
@@ -221,11 +231,16 @@ impl Unverified<'_, '_> {
 }
 
 fn unfit(error: &JwsError) -> Denial {
-    let (check, reason) = match error {
-        JwsError::Algorithm(_) | JwsError::Extension(_) => (Check::K2, Reason::AlgNotAllowed),
-        _ => (Check::K1, Reason::TokenMalformed),
+    let (check, reason, expected) = match error {
+        JwsError::Algorithm(_) | JwsError::Extension(_) => (Check::K2, Reason::AlgNotAllowed, ALGORITHMS),
+        _ => (Check::K1, Reason::TokenMalformed, FORM),
     };
-    Denial::evidence(check, reason, error.to_string())
+    refusal(check, reason, expected, error.to_string())
+}
+
+/// The trace tells what was wanted too; what was seen is in the detail.
+fn refusal(check: Check, reason: Reason, expected: &str, detail: String) -> Denial {
+    Denial::evidence(check, reason, &*detail).compared(expected, detail)
 }
 
 /// CHECKS K3: exact text of a configured issuer of this mode, or a full match of the GKE grammar with an allowed project.
@@ -244,14 +259,17 @@ fn trusted_issuer<'p>(mode: Mode, issuer: &str, settings: &'p OidcSettings) -> O
     Some(Trusted::Wildcard { project, jwks_uri: parsed.jwks_uri() })
 }
 
-fn issuer_unknown(mode: Mode, issuer: &str, settings: &OidcSettings, is_not: &str) -> Denial {
-    let eks = mode == Mode::EksOidc || parse_eks_issuer(issuer).is_some();
+fn issuer_unknown(mode: Mode, issuer: Option<&str>, settings: &OidcSettings) -> Denial {
+    let eks = mode == Mode::EksOidc || issuer.is_some_and(|issuer| parse_eks_issuer(issuer).is_some());
     let no_eks_issuer = !settings.issuers.iter().any(|named| named.mode == Mode::EksOidc);
-    let mut detail = format!("\"{}\" {is_not} {mode}.", shown(issuer));
+    let mut detail = issuer.map_or_else(
+        || "the token has no `iss` that is a text.".to_owned(),
+        |issuer| format!("\"{}\" is not an issuer that the policy trusts for {mode}.", shown(issuer)),
+    );
     if eks && no_eks_issuer {
         detail = [&detail, " ", EKS_HINT].concat();
     }
-    Denial::evidence(Check::K3, Reason::IssuerUnknown, detail)
+    refusal(Check::K3, Reason::IssuerUnknown, TRUSTED, detail)
 }
 
 /// CHECKS K5. Gives `exp`.

@@ -7,7 +7,7 @@ use protocol::limits;
 use serde::de::MapAccess;
 use thiserror::Error;
 
-use super::json::{Claim, FromJson, Value, members, read_object};
+use super::json::{Anything, Claim, FromJson, Value, members, read_object};
 use crate::encoding::{from_b64url, shown};
 use crate::keys::SignatureAlgorithm;
 
@@ -61,13 +61,19 @@ impl<'t> Jws<'t> {
         let header = from_b64url(header).ok_or(JwsError::Base64("header"))?;
         let payload = from_b64url(payload).ok_or(JwsError::Base64("payload"))?;
         let signature = from_b64url(signature).ok_or(JwsError::Base64("signature"))?;
-        let (algorithm, kid) = read_header(&header)?;
+        let (algorithm, kid) = read_header(&header).map_err(|error| match error {
+            // K1 comes first: what K2 refuses is a token in form.
+            JwsError::Algorithm(_) | JwsError::Extension(_) => {
+                read_payload::<Anything>(&payload).map_or_else(|unfit| unfit, |_| error)
+            }
+            other => other,
+        })?;
         Ok(Self { algorithm, kid, payload, signature, signing_input })
     }
 
     /// Reads the payload: one JSON object without duplicate members (CHECKS K1).
     pub(crate) fn claims<'s, T: FromJson<'s>>(&'s self) -> Result<T, JwsError> {
-        read_object(&self.payload).map_err(|error| JwsError::Json("payload", error.to_string()))
+        read_payload(&self.payload)
     }
 
     /// `alg`: RS256 or ES256.
@@ -94,6 +100,10 @@ impl<'t> Jws<'t> {
     pub const fn signing_input(&self) -> &'t str {
         self.signing_input
     }
+}
+
+fn read_payload<'s, T: FromJson<'s>>(payload: &'s [u8]) -> Result<T, JwsError> {
+    read_object(payload).map_err(|error| JwsError::Json("payload", error.to_string()))
 }
 
 /// CHECKS K2.
@@ -287,6 +297,18 @@ mod tests {
         assert_eq!(header(with), header(HEADER));
     }
 
+    /// The order of CHECKS: a token that is out of form is that, whatever its header says.
+    #[test]
+    fn form_comes_before_algorithm() {
+        for header in [r#"{"alg":"none"}"#, "{}", r#"{"alg":"RS256","crit":[]}"#] {
+            for payload in ["", "[]", "x", r#"{"a":1,"a":1}"#, r#"{"a":{"b":1,"b":2}}"#] {
+                let outcome = Jws::parse(&token(header, payload)).map(drop);
+                assert!(matches!(outcome, Err(JwsError::Json("payload", _) | JwsError::Parts)), "{header} {payload}");
+            }
+            assert!(matches!(Jws::parse(&token(header, "{}")), Err(JwsError::Algorithm(_) | JwsError::Extension(_))));
+        }
+    }
+
     #[test]
     fn header_types_and_duplicates() {
         for (bad, member) in [
@@ -338,13 +360,17 @@ mod tests {
         assert_eq!(refused(&hs256), JwsError::Algorithm("\"HS256\"".to_owned()));
         // RFC 7515 appendix A.4: ES512.
         let es512 = format!("eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA.{}", "A".repeat(176));
+        // Its payload is no object, which comes first (CHECKS K1), as in appendix E.
+        assert!(matches!(refused(&es512), JwsError::Json("payload", _)));
+        let es512 = es512.replace("UGF5bG9hZA", claims);
         assert_eq!(refused(&es512), JwsError::Algorithm("\"ES512\"".to_owned()));
         // RFC 7515 appendix A.5 and RFC 7519 section 6.1: unsecured; the same with something in the place of a signature.
         assert_eq!(refused(&format!("eyJhbGciOiJub25lIn0.{claims}.")), JwsError::Parts);
         assert_eq!(refused(&format!("eyJhbGciOiJub25lIn0.{claims}.AA")), JwsError::Algorithm("\"none\"".to_owned()));
         // RFC 7515 appendix E: a critical extension that nobody knows.
         let critical = "eyJhbGciOiJub25lIiwNCiAiY3JpdCI6WyJodHRwOi8vZXhhbXBsZS5jb20vVU5ERUZJTkVEIl0sDQogImh0dHA6Ly9leGFtcGxlLmNvbS9VTkRFRklORUQiOnRydWUNCn0.RkFJTA.AA";
-        assert_eq!(refused(critical), JwsError::Extension("crit"));
+        assert!(matches!(refused(critical), JwsError::Json("payload", _)));
+        assert_eq!(refused(&critical.replace("RkFJTA", claims)), JwsError::Extension("crit"));
         // RFC 7797 section 4.2: an unencoded payload.
         let unencoded =
             "eyJhbGciOiJIUzI1NiIsImI2NCI6ZmFsc2UsImNyaXQiOlsiYjY0Il19.$.02.A5dxf2s96_n5FLueVuW1Z_vh161FwXZC4YLPff6dmDY";

@@ -12,7 +12,7 @@ use crate::evidence::{KubernetesPrincipal, Principal, VerifiedIdentity};
 use crate::jose::{JwksCache, KeySources};
 use crate::ports::fakes::{FakeHttp, response};
 use crate::ports::{NoJwksStore, SignatureVerifier};
-use crate::trace::Trace;
+use crate::trace::{self, Trace};
 use crate::{Denial, UnixTime};
 
 /// GKE issuer that the vectors' policy trusts.
@@ -50,6 +50,8 @@ pub struct Outcome {
     pub case: Case,
     /// Identity or refusal.
     pub result: Result<VerifiedIdentity, Denial>,
+    /// What is wrong with the trace of a refusal, if anything is.
+    pub trace: Option<String>,
 }
 
 impl Outcome {
@@ -75,9 +77,10 @@ impl Outcome {
             "either" => true,
             _ => false,
         };
-        (!fits).then(|| {
-            format!("{}: expected {} {:?}, got {:?}", self.case.id, self.case.expect, self.case.reasons, self.result)
-        })
+        if fits {
+            return self.trace.as_ref().map(|fault| format!("{}: {fault}", self.case.id));
+        }
+        Some(format!("{}: expected {} {:?}, got {:?}", self.case.id, self.case.expect, self.case.reasons, self.result))
     }
 }
 
@@ -119,8 +122,11 @@ pub async fn run(
         let ports = Ports { keys: KeySources { cache: &cache, store: &NoJwksStore, http: &http }, signatures: backend };
         let mode = if eks { Mode::EksOidc } else { Mode::GkeOidc };
         let (now, settings) = (UnixTime::from_secs(case.now), settings());
-        let result = verify(&case.token, mode, &settings, &case.audience, now, &ports, &mut Trace::off()).await;
-        outcomes.push(Outcome { case, result });
+        let mut trace = Trace::on();
+        let result = verify(&case.token, mode, &settings, &case.audience, now, &ports, &mut trace).await;
+        let told = result.as_ref().err().filter(|denial| denial.reason.is_some());
+        let trace = told.and_then(|denial| trace::fault(mode, denial, &trace.finish(mode, Some(denial))));
+        outcomes.push(Outcome { case, result, trace });
     }
     Ok(outcomes)
 }

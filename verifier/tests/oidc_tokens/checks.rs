@@ -138,6 +138,11 @@ fn k3_eks_without_an_eks_issuer_says_what_to_do() {
         assert_eq!(denial.reason, Some(Reason::IssuerUnknown));
         assert!(denial.detail.ends_with(HINT), "{}", denial.detail);
     }
+    for iss in [json!(null), json!(5), json!([EKS]), json!(""), json!("https://kubernetes.default.svc")] {
+        let token = Signer::new("a").sign(&with(|claims| claims["iss"] = iss));
+        let denial = world.verify_as(&token, Mode::EksOidc, NOW, &mut Trace::off()).unwrap_err();
+        assert!(denial.reason == Some(Reason::IssuerUnknown) && denial.detail.ends_with(HINT), "{}", denial.detail);
+    }
     // With another EKS issuer, or on GKE, there is no such advice.
     let other = EKS.replace("EXAMPLED", "EXAMPLEE");
     let token = Signer::new("a").sign(&with(|claims| claims["iss"] = json!(other)));
