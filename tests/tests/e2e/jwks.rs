@@ -9,36 +9,47 @@ use edge_tests::emulators::fault::JwksShape;
 use edge_tests::emulators::oidc::{KeyAlgorithm, Rotation, eks_issuer, gke_issuer};
 use edge_tests::emulators::{Fault, FaultPlan, TokenOptions};
 use edge_tests::load;
-use edge_tests::stack::{Answer, Key, Stack, evidence};
+use edge_tests::stack::{Answer, Key, Options, Stack, evidence};
 use serde_json::{Value, json};
 
 use crate::support::{Shared, assert_retryable};
 
 static STACK: Shared = Shared::new("jwks");
 
-/// A GKE cluster with ES256 keys of its own.
+/// A cluster with ES256 keys of its own.
 #[derive(Clone)]
 struct Cluster {
+    mode: &'static str,
     name: String,
     issuer: String,
 }
 
 impl Cluster {
+    /// On GKE, or on EKS when its name begins so.
     fn new(stack: &Stack, name: &str) -> Self {
-        let issuer = gke_issuer("acme-prod", "europe-west4", name);
+        let (mode, issuer) = match name.strip_prefix("eks-") {
+            None => ("gke-oidc", gke_issuer("acme-prod", "europe-west4", name)),
+            Some(id) => {
+                let id = id.replace('-', "").to_uppercase();
+                ("eks-oidc", eks_issuer("eu-west-1", &format!("{id:0<32}")))
+            }
+        };
         stack.issuer.add_issuer(&issuer, KeyAlgorithm::ES256);
-        Self { name: name.to_owned(), issuer }
+        Self { mode, name: name.to_owned(), issuer }
     }
 
     /// In the policy: the issuer, with `keys` as `jwks_uri` or `jwks` entry, and acme's rule.
     fn admit(&self, policy: &mut Value, keys: (&str, Value)) {
-        let mut entry = json!({"mode": "gke-oidc", "issuer": self.issuer});
+        let mut entry = json!({"mode": self.mode, "issuer": self.issuer});
         entry[keys.0] = keys.1;
         policy["oidc_issuers"].as_array_mut().unwrap().push(entry);
-        let rule = json!({
-            "mode": "gke-oidc", "project": "acme-prod", "location": "europe-west4", "cluster": self.name,
-            "namespace": "rootpilot", "service_account": "runner",
-        });
+        let mut rule = json!({"mode": self.mode, "namespace": "rootpilot", "service_account": "runner"});
+        let place = if self.mode == "gke-oidc" {
+            json!({"project": "acme-prod", "location": "europe-west4", "cluster": self.name})
+        } else {
+            json!({"issuer": self.issuer})
+        };
+        rule.as_object_mut().unwrap().extend(place.as_object().unwrap().clone());
         policy["tenants"][0]["rules"].as_array_mut().unwrap().push(rule);
     }
 
@@ -61,19 +72,34 @@ impl Cluster {
     }
 
     fn enroll_with(&self, stack: &Stack, change: impl FnOnce(&mut TokenOptions)) -> Answer {
-        stack.enroll(&Key::generate(), &evidence::token("gke-oidc", &self.token(stack, change)))
+        stack.enroll(&Key::generate(), &evidence::token(self.mode, &self.token(stack, change)))
     }
 }
 
 /// Clusters of these names, fetched from the emulator, in force.
 fn clusters<const N: usize>(stack: &Stack, names: [&str; N]) -> [Cluster; N] {
     let clusters = names.map(|name| Cluster::new(stack, name));
+    admit(stack, &clusters);
+    clusters
+}
+
+fn admit(stack: &Stack, clusters: &[Cluster]) {
     let mut policy = stack.policy();
-    for cluster in &clusters {
+    for cluster in clusters {
         cluster.admit(&mut policy, ("jwks_uri", json!(stack.issuer.jwks_uri(&cluster.issuer))));
     }
     stack.admin().apply(&policy);
-    clusters
+}
+
+/// For each fault a cluster of either kind that has it.
+fn faulty<const N: usize>(stack: &Stack, faults: [(&str, Fault); N]) -> Vec<Cluster> {
+    let both = |name: &str| [name.to_owned(), format!("eks-{name}")];
+    let all = faults.iter().flat_map(|(name, _)| both(name).map(|name| Cluster::new(stack, &name))).collect::<Vec<_>>();
+    admit(stack, &all);
+    let of_all = faults.iter().flat_map(|(_, fault)| [fault, fault]).zip(&all);
+    let plans = of_all.map(|(fault, cluster)| FaultPlan::from(fault.clone()).on_path(&cluster.path(stack)));
+    stack.issuer.set_faults(plans.collect::<Vec<_>>());
+    all
 }
 
 fn random_kid(options: &mut TokenOptions) {
@@ -114,9 +140,7 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
         ("down-unclosed", json_body(r#"{"keys":"#.repeat(20_000))),
         ("down-name", json_body(format!(r#"{{"keys":[{{"{}":1}}]}}"#, "n".repeat(64 * 1024)))),
     ];
-    let all = clusters(&stack, faults.each_ref().map(|(name, _)| *name));
-    let plans = faults.map(|(name, fault)| FaultPlan::from(fault).on_path(&format!("/clusters/{name}/")));
-    stack.issuer.set_faults(plans);
+    let all = faulty(&stack, faults);
     let started = Instant::now();
     std::thread::scope(|scope| {
         let calls: Vec<_> = all.iter().map(|cluster| scope.spawn(|| cluster.enroll(&stack))).collect();
@@ -126,7 +150,8 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
             assert_retryable(&answer, "upstream_unavailable");
             assert!(answer.text().contains(&cluster.issuer), "{}", answer.text());
             // workerd sends a GET again when a connection that it had kept breaks (RFC 9110 section 9.2.2), at most once for each it kept.
-            let kept = if matches!(cluster.name.as_str(), "down-close" | "down-reset") { all.len() as u64 } else { 0 };
+            let breaks = ["down-close", "down-reset"].iter().any(|name| cluster.name.ends_with(name));
+            let kept = if breaks { all.len() as u64 } else { 0 };
             assert!((1..=1 + kept).contains(&cluster.fetches(&stack)), "{}", cluster.name);
         }
     });
@@ -152,11 +177,7 @@ fn one_strange_key_does_not_spoil_a_set() {
         ("odd-base64", JwksShape::MalformedBase64),
         ("odd-twins", JwksShape::DuplicateKids),
     ];
-    let all = clusters(&stack, shapes.map(|(name, _)| name));
-    let plans =
-        shapes.map(|(name, shape)| FaultPlan::from(Fault::Jwks { shape }).on_path(&format!("/clusters/{name}/")));
-    stack.issuer.set_faults(plans);
-    for cluster in &all {
+    for cluster in &faulty(&stack, shapes.map(|(name, shape)| (name, Fault::Jwks { shape }))) {
         cluster.enroll(&stack).assert_status(200);
         cluster.enroll(&stack).assert_status(200);
         cluster
@@ -178,28 +199,33 @@ fn a_key_without_id_is_for_tokens_without_id() {
 #[test]
 fn a_rotation_costs_one_fetch() {
     let stack = STACK.lock();
-    let [cluster] = clusters(&stack, ["rotating"]);
-    cluster.enroll(&stack).assert_status(200);
+    for cluster in clusters(&stack, ["rotating", "eks-rotating"]) {
+        assert_rotation_costs_one_fetch(&stack, &cluster);
+    }
+}
+
+fn assert_rotation_costs_one_fetch(stack: &Stack, cluster: &Cluster) {
+    cluster.enroll(stack).assert_status(200);
     let old = stack.issuer.signing_kid(&cluster.issuer);
-    let before = cluster.token(&stack, |options| options.pod = "before-rotation".to_owned());
+    let before = cluster.token(stack, |options| options.pod = "before-rotation".to_owned());
     stack
         .issuer
         .rotate(&cluster.issuer, Rotation { algorithm: KeyAlgorithm::ES256, keep_previous: true, sign_with_new: true });
-    cluster.enroll(&stack).assert_status(200);
-    assert_eq!(cluster.fetches(&stack), 2, "the new key is fetched at once");
+    cluster.enroll(stack).assert_status(200);
+    assert_eq!(cluster.fetches(stack), 2, "the new key is fetched at once");
     let with_old = |pod: &str| {
         let (kid, pod) = (old.clone(), pod.to_owned());
-        cluster.enroll_with(&stack, move |options| (options.sign_with, options.pod) = (Some(kid), pod))
+        cluster.enroll_with(stack, move |options| (options.sign_with, options.pod) = (Some(kid), pod))
     };
     with_old("both-keys").assert_status(200);
-    stack.enroll(&Key::generate(), &evidence::token("gke-oidc", &before)).assert_status(200);
-    assert_eq!(cluster.fetches(&stack), 2);
+    stack.enroll(&Key::generate(), &evidence::token(cluster.mode, &before)).assert_status(200);
+    assert_eq!(cluster.fetches(stack), 2);
 
     // Another rotation within the cooldown of 30 s is not looked for.
     let again = Rotation { algorithm: KeyAlgorithm::ES256, keep_previous: true, sign_with_new: true };
     stack.issuer.rotate(&cluster.issuer, again);
-    cluster.enroll(&stack).assert_problem(401, "attestation_invalid", "key_unknown");
-    assert_eq!(cluster.fetches(&stack), 2);
+    cluster.enroll(stack).assert_problem(401, "attestation_invalid", "key_unknown");
+    assert_eq!(cluster.fetches(stack), 2);
 }
 
 #[test]
@@ -280,6 +306,36 @@ fn a_cold_issuer_that_fails_is_not_asked_by_everyone() {
     // At most one a second.
     let allowed = 2 + started.elapsed().as_secs();
     assert!(cluster.fetches(&stack) <= allowed, "{} in {:?}", cluster.fetches(&stack), started.elapsed());
+}
+
+/// CHECKS K9: failures are counted when they begin, so that nobody waits for a host that is known to hang but one a second.
+#[test]
+fn a_cold_issuer_that_hangs_is_not_waited_for_by_everyone() {
+    let stack = STACK.lock();
+    let [cluster] = clusters(&stack, ["cold-hanging"]);
+    stack.issuer.set_fault(Fault::Hang);
+    assert_retryable(&cluster.enroll(&stack), "upstream_unavailable");
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..40 {
+            scope.spawn(|| assert_retryable(&cluster.enroll(&stack), "upstream_unavailable"));
+        }
+    });
+    let allowed = 2 + started.elapsed().as_secs();
+    assert!(cluster.fetches(&stack) <= allowed, "{} in {:?}", cluster.fetches(&stack), started.elapsed());
+}
+
+/// CHECKS K8: isolate memory, then the data centre's cache, then the issuer.
+#[test]
+fn a_new_isolate_takes_the_keys_from_the_data_centres_cache() {
+    let mut stack = Stack::start(Options::new("jwks-data-centre"));
+    let enroll =
+        |stack: &Stack, pod: &str| stack.enroll(&Key::generate(), &evidence::token("eks-oidc", &stack.eks_token(pod)));
+    enroll(&stack, "before").assert_status(200);
+    stack.issuer.set_fault(Fault::status(500));
+    stack.restart();
+    enroll(&stack, "after").assert_status(200);
+    assert_eq!(stack.issuer.fetch_count(), 1);
 }
 
 #[test]
