@@ -1,7 +1,8 @@
 //! A fleet behind one address: everyone gets in, though the rate limit lets in only so many at a time (PROTOCOL, Rate limits).
 //!
 //! The clients obey `Retry-After` as the runner does, whose own delays are tried in virtual time in its unit tests. In a full run
-//! (`ROOTPILOT_FULL_LOAD=1`) there are 5,000 of them at the limit of the contract; else the limit is a tenth and they are 250.
+//! (`ROOTPILOT_FULL_LOAD=1`) there are 5,000 of them at the limit of the contract, which a machine that serves fewer than 100 a second
+//! does not meet; else the limit is a tenth and they are 250.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -99,7 +100,11 @@ fn a_fleet_behind_one_address_gets_in() {
         }
     });
     let Progress { admitted, limited, .. } = progress.into_inner();
-    eprintln!("{fleet} runners behind one address: all in after {:.1?}, {limited} calls put off", started.elapsed());
+    let elapsed = started.elapsed();
+    eprintln!("{fleet} runners behind one address: all in after {elapsed:.1?}, {limited} calls put off");
     assert_eq!(admitted.len(), fleet);
-    assert!(limited > 0, "the limit was not met");
+    // A machine that serves fewer than the limit lets in meets none; one that served more in the mean has met it.
+    let a_window = load::size(100, 1_000);
+    let slow = elapsed >= Duration::from_secs(10 * u64::try_from(fleet / a_window).unwrap());
+    assert!(limited > 0 || slow, "{fleet} in {elapsed:?}, and the limit was not met");
 }
