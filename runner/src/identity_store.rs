@@ -74,10 +74,7 @@ impl IdentityStore {
 
     /// Reads the state, sets aside what cannot be used or belongs elsewhere, and says so in the log.
     pub fn load(&mut self, control_plane_url: &str, mode: Mode) -> Result<State, Failure> {
-        let mut state = read(&self.dir)?;
-        if let Some(fault) = state.identity.as_ref().and_then(|identity| foreign(identity, control_plane_url, mode)) {
-            state = State { faults: vec![fault], ..State::default() };
-        }
+        let mut state = read_for(&self.dir, control_plane_url, mode)?;
         for fault in &state.faults {
             let place = files::set_aside(&self.dir, &fault.files)?;
             tracing::warn!("state in {}: {}; moved to {}", self.dir.display(), fault.what, place.display());
@@ -98,7 +95,8 @@ impl IdentityStore {
 
     fn export(&self, identity: &Identity) -> Result<(), Failure> {
         for (name, content) in [(CERTIFICATE, &identity.certificate), (TRUST_BUNDLE, &identity.trust_bundle)] {
-            if std::fs::read(self.dir.join(name)).ok().as_deref() != Some(content.as_bytes()) {
+            let present = files::read(&self.dir, name).ok().flatten();
+            if present.is_none_or(|present| present.as_slice() != content.as_bytes()) {
                 files::replace(&self.dir, name, content.as_bytes(), EXPORT)?;
             }
         }
@@ -160,6 +158,8 @@ pub fn last_failure(dir: &Path) -> Option<LastFailure> {
 /// Reads the state without changing anything, for any number of readers.
 pub fn read(dir: &Path) -> Result<State, Failure> {
     let mut state = State::default();
+    let strange = files::ALL.into_iter().filter(|name| files::is_no_file(dir, name));
+    state.faults.extend(strange.map(|name| Fault { files: vec![name], what: format!("{name} is not a file") }));
     let mut take_key = |name: &'static str| -> Result<Option<Key>, Failure> {
         Ok(match files::key(dir, name)? {
             Some(Ok(key)) => Some(key),
@@ -180,6 +180,16 @@ pub fn read(dir: &Path) -> Result<State, Failure> {
         Some(Ok(identity)) => adopt(identity, &mut state),
     }
     Ok(state)
+}
+
+/// The same for a control plane and mode: state that belongs to another is a fault, and nothing of it is used.
+pub fn read_for(dir: &Path, control_plane_url: &str, mode: Mode) -> Result<State, Failure> {
+    let state = read(dir)?;
+    let foreign = state.identity.as_ref().and_then(|identity| foreign(identity, control_plane_url, mode));
+    Ok(match foreign {
+        Some(fault) => State { faults: state.faults.into_iter().chain([fault]).collect(), ..State::default() },
+        None => state,
+    })
 }
 
 /// Gives the certificate the key that it belongs to.

@@ -21,6 +21,7 @@ pub mod identity;
 pub mod identity_store;
 pub mod key;
 pub mod output;
+pub mod regular_file;
 pub mod renewal;
 pub mod service;
 pub mod token_file;

@@ -3,10 +3,11 @@
 //! The file is opened by its path every time, because the kubelet swaps projected files through a symlink. A byte order mark and
 //! white space around the token are taken off. Each thing that can be wrong is its own [`TokenFileError`].
 
-use std::io::Read as _;
 use std::path::Path;
 
 use zeroize::Zeroizing;
+
+use crate::regular_file;
 
 /// Largest token that the protocol lets through ([`protocol::limits::JWT`]).
 const LARGEST: usize = protocol::limits::JWT;
@@ -46,6 +47,7 @@ impl From<std::io::Error> for TokenFileError {
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Self::Missing,
             std::io::ErrorKind::PermissionDenied => Self::Permission,
             std::io::ErrorKind::IsADirectory => Self::Directory,
+            std::io::ErrorKind::InvalidInput => Self::NotAFile,
             _ => Self::Io(error),
         }
     }
@@ -53,16 +55,8 @@ impl From<std::io::Error> for TokenFileError {
 
 /// Reads the token at `path`.
 pub fn read(path: &Path) -> Result<Zeroizing<String>, TokenFileError> {
-    let kind = std::fs::metadata(path)?;
-    if kind.is_dir() {
-        return Err(TokenFileError::Directory);
-    }
-    if !kind.is_file() {
-        return Err(TokenFileError::NotAFile);
-    }
-    let mut bytes = Zeroizing::new(Vec::with_capacity(4096));
-    std::fs::File::open(path)?.take(LARGEST as u64 + 16).read_to_end(&mut bytes)?;
-    clean(&bytes)
+    // Room for what surrounds it.
+    clean(&regular_file::read(path, LARGEST as u64 + 16)?)
 }
 
 /// Takes off a byte order mark and surrounding white space.

@@ -20,7 +20,10 @@ const REDACTED: &str = "redacted; --reveal shows it";
 
 /// Gathers evidence and prints the body of `POST /v1/enroll`.
 pub async fn attest(config: &Config, reveal: bool, format: Output) -> Result<(), Failure> {
-    let state = identity_store::read(&config.state_dir)?;
+    let state = identity_store::read_for(&config.state_dir, config.control_plane.as_str(), config.method.mode())?;
+    for fault in &state.faults {
+        tracing::warn!("state in {}: {}: `run` and `enroll` move it aside", config.state_dir.display(), fault.what);
+    }
     let key = if let Some(key) = state.key.or(state.pending) {
         key
     } else {

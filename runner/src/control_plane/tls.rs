@@ -12,6 +12,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::failure::Failure;
+use crate::regular_file;
+
+/// Several times the size of a system's whole list.
+const LARGEST_CA_FILE: u64 = 4 * 1024 * 1024;
 
 /// The certificate that a server presented and that was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,8 +145,12 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, Failure> {
         Failure::configuration(format!("RUNNER_CA_FILE: cannot use {}: {what}", path.display()))
             .hint("it must be a readable PEM file with one or more CERTIFICATE blocks")
     };
+    let pem = regular_file::read(path, LARGEST_CA_FILE).map_err(|error| wrong(&error))?;
+    if pem.len() as u64 > LARGEST_CA_FILE {
+        return Err(wrong(&format!("it is larger than {LARGEST_CA_FILE} bytes")));
+    }
     let mut count = 0;
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))? {
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
         roots.add(certificate.map_err(|error| wrong(&error))?).map_err(|error| wrong(&error))?;
         count += 1;
     }

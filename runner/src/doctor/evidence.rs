@@ -57,7 +57,8 @@ pub async fn examine(config: &Config, control_plane: Option<&ControlPlane>, chec
 async fn gather(config: &Config, now: Timestamp) -> Result<(String, Evidence), Box<Check>> {
     let fail = |failure| Box::new(Check::fail("evidence", failure));
     let no_key = |error: KeyError| fail(crate::failure::Failure::configuration(error.to_string()));
-    let state = identity_store::read(&config.state_dir).unwrap_or_default();
+    let state = identity_store::read_for(&config.state_dir, config.control_plane.as_str(), config.method.mode());
+    let state = state.unwrap_or_default();
     let key = state.key.or(state.pending).map_or_else(Key::generate, Ok).map_err(no_key)?;
     let csr = key.csr().map_err(no_key)?;
     let binding = Binding { audience: &config.audience, key: &key, csr: &csr, now };

@@ -6,13 +6,19 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::Check;
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::identity_store;
+use crate::output::one_line;
 
-/// Looks at rights, contents and lock.
-pub fn examine(dir: &Path, checks: &mut Vec<Check>) {
+/// Looks at rights, contents and lock; with complete settings also whether the contents belong to them.
+pub fn examine(dir: &Path, config: Option<&Config>, checks: &mut Vec<Check>) {
     checks.push(rights(dir));
-    match identity_store::read(dir) {
+    let state = match config {
+        Some(config) => identity_store::read_for(dir, config.control_plane.as_str(), config.method.mode()),
+        None => identity_store::read(dir),
+    };
+    match state {
         Err(failure) => checks.push(Check::fail("state", failure)),
         Ok(state) => {
             checks.extend(state.faults.iter().map(|fault| {
@@ -51,6 +57,13 @@ fn rights(dir: &Path) -> Check {
 }
 
 fn missing(dir: &Path) -> Check {
+    if std::fs::symlink_metadata(dir).is_ok() {
+        let failure = Failure::configuration(format!("{} is a link that leads nowhere", dir.display()));
+        return Check::fail(
+            "state directory",
+            failure.hint("make the directory that it leads to, or change RUNNER_STATE_DIR"),
+        );
+    }
     let existing = dir.ancestors().find(|ancestor| ancestor.exists());
     match existing {
         Some(ancestor) if writable(ancestor) => {
@@ -82,6 +95,6 @@ fn certificate(identity: Option<&crate::identity::Identity>, running: bool) -> C
     }
     Check::ok(
         "certificate",
-        format!("of runner {} is live until {}; {at_work}", identity.runner_id, identity.not_after),
+        format!("of runner {} is live until {}; {at_work}", one_line(&identity.runner_id), identity.not_after),
     )
 }

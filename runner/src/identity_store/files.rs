@@ -4,12 +4,15 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 use crate::key::{Key, KeyError};
+use crate::regular_file;
 
 /// The truth about the present certificate.
 pub const IDENTITY: &str = "identity.json";
@@ -25,6 +28,8 @@ pub const PENDING_KEY: &str = "pending-key.pem";
 pub const LAST_FAILURE: &str = "last-failure.json";
 /// Held while a runner works here.
 pub const LOCK: &str = "lock";
+/// All that may be set aside.
+pub const ALL: [&str; 6] = [IDENTITY, KEY, CERTIFICATE, TRUST_BUNDLE, PENDING_KEY, LAST_FAILURE];
 
 /// Mode of secrets and of what only the runner reads.
 pub const SECRET: u32 = 0o600;
@@ -33,6 +38,9 @@ pub const EXPORT: u32 = 0o644;
 
 /// No file of ours is larger.
 const LARGEST: u64 = 1024 * 1024;
+
+/// How often, and how far apart, the lock is tried: whoever only looks at it ([`is_locked`]) holds it for a moment.
+const LOCK_TRIES: (u32, Duration) = (10, Duration::from_millis(20));
 
 /// The sentence for an error of the file system.
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Failure {
@@ -43,6 +51,8 @@ fn failed(doing: &str, path: &Path, error: &io::Error) -> Failure {
             rustix::process::geteuid().as_raw()
         )),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => failure.hint("the file system is full"),
+        io::ErrorKind::NotFound => failure
+            .hint("if RUNNER_STATE_DIR was removed or mounted over while the runner works, restart it: it makes the directory anew"),
         _ => failure.hint("RUNNER_STATE_DIR names the state directory"),
     }
 }
@@ -50,15 +60,30 @@ fn failed(doing: &str, path: &Path, error: &io::Error) -> Failure {
 /// Makes the directory, for its owner only.
 pub fn make_dir(dir: &Path) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| failed("make the state directory", dir, &error))
+    made.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let what = if dir.exists() { "is not a directory" } else { "is a link that leads nowhere" };
+            Failure::configuration(format!("cannot use the state directory: {} {what}", dir.display()))
+                .hint("RUNNER_STATE_DIR names the state directory")
+        }
+        _ => failed("make the state directory", dir, &error),
+    })
 }
 
-/// Takes the lock, or says who has it.
+/// Takes the lock, or says who has it. A link in its place is not followed: what it leads to would be overwritten.
 pub fn lock(dir: &Path) -> Result<File, Failure> {
     let path = dir.join(LOCK);
-    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(SECRET).open(&path);
+    let flags = regular_file::flags(OFlags::NOFOLLOW | OFlags::NONBLOCK);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(SECRET)
+        .custom_flags(flags)
+        .open(&path);
     let mut file = opened.map_err(|error| failed("use the state directory: cannot open", &path, &error))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) => {
             let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             written.map_err(|error| failed("write", &path, &error))?;
@@ -78,19 +103,35 @@ pub fn lock(dir: &Path) -> Result<File, Failure> {
     }
 }
 
+fn try_lock(file: &File) -> Result<(), std::fs::TryLockError> {
+    let (tries, pause) = LOCK_TRIES;
+    for _ in 1..tries {
+        match file.try_lock() {
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(pause),
+            outcome => return outcome,
+        }
+    }
+    file.try_lock()
+}
+
 /// Whether someone holds the lock.
 pub fn is_locked(dir: &Path) -> bool {
-    File::open(dir.join(LOCK))
+    regular_file::open(&dir.join(LOCK))
         .is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// Whether something else than a file has the name of one: a directory, a pipe, a device.
+pub fn is_no_file(dir: &Path, name: &str) -> bool {
+    std::fs::metadata(dir.join(name)).is_ok_and(|kind| !kind.is_file())
 }
 
 /// Reads a file whole; `None` where there is none.
 pub fn read(dir: &Path, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+    use io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound};
     let path = dir.join(name);
-    let mut bytes = Zeroizing::new(Vec::new());
-    match File::open(&path).and_then(|file| file.take(LARGEST).read_to_end(&mut bytes)) {
-        Ok(_) => Ok(Some(bytes)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+    match regular_file::read(&path, LARGEST) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | IsADirectory | InvalidInput) => Ok(None),
         Err(error) => Err(failed("read", &path, &error)),
     }
 }
@@ -149,4 +190,23 @@ pub fn set_aside(dir: &Path, names: &[&str]) -> Result<PathBuf, Failure> {
         }
     }
     Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_the_lock_keeps_no_runner_out() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(lock(dir.path()).unwrap());
+        let looking = File::open(dir.path().join(LOCK)).unwrap();
+        looking.try_lock_shared().unwrap();
+        let look = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(looking);
+        });
+        lock(dir.path()).unwrap();
+        look.join().unwrap();
+    }
 }

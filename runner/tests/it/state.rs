@@ -68,6 +68,11 @@ async fn state_of_another_control_plane_or_mode_is_set_aside_whole() {
     let mut runner = Runner::bootstrap(&one);
     assert_eq!(runner.run(&["enroll"]).await.status, 0);
     runner.set("RUNNER_CONTROL_PLANE_URL", &two.url);
+    let belongs = format!("it belongs to the control plane {}", one.url);
+    let attested = runner.run(&["attest"]).await;
+    assert!(attested.stderr.contains(&belongs), "{attested:?}");
+    assert_ne!(attested.json()["csr"], one.calls()[0].csr(), "not the key that will be set aside");
+    assert!(runner.run(&["doctor"]).await.stdout.contains(&belongs));
     let output = runner.run(&["enroll"]).await;
     assert_eq!(output.status, 0, "{output:?}");
     assert!(
@@ -143,4 +148,63 @@ async fn a_failed_renewal_leaves_everything_as_it_was() {
     daemon.signal(Signal::TERM);
     daemon.end().await;
     assert_eq!(before, (read("key.pem"), read("certificate.pem"), read("identity.json")));
+}
+
+/// Pipes would hang every reader of the directory, the probe of `status` among them.
+#[tokio::test]
+async fn what_is_no_file_is_set_aside() {
+    let fake = Fake::start([]).await;
+    for name in
+        ["identity.json", "key.pem", "pending-key.pem", "certificate.pem", "trust-bundle.pem", "last-failure.json"]
+    {
+        for pipe in [true, false] {
+            let runner = Runner::bootstrap(&fake);
+            std::fs::create_dir(runner.state()).unwrap();
+            let place = runner.state().join(name);
+            if pipe {
+                assert!(std::process::Command::new("mkfifo").arg(&place).status().unwrap().success());
+            } else {
+                std::fs::create_dir(&place).unwrap();
+            }
+            assert_eq!(runner.run(&["status"]).await.status, 69);
+            assert!(runner.run(&["doctor"]).await.stdout.contains(&format!("{name} is not a file")), "{name}");
+            let output = runner.run(&["enroll"]).await;
+            assert_eq!(output.status, 0, "{name}: {output:?}");
+            assert!(output.stderr.contains(&format!("{name} is not a file; moved to")), "{output:?}");
+            assert!(set_aside(&runner)[0].join(name).symlink_metadata().is_ok());
+            assert_eq!(runner.run(&["status"]).await.status, 0);
+        }
+    }
+}
+
+/// In a directory that others may write to, it could lead to any file of root's.
+#[tokio::test]
+async fn a_link_in_the_place_of_the_lock_is_not_followed() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake);
+    let precious = runner.file("precious", "precious");
+    std::fs::create_dir(runner.state()).unwrap();
+    std::os::unix::fs::symlink(&precious, runner.state().join("lock")).unwrap();
+    let output = runner.run(&["enroll"]).await;
+    assert_eq!((output.status, fake.calls().len()), (78, 0), "{output:?}");
+    assert!(output.stderr.contains("state/lock"), "{output:?}");
+    assert_eq!(std::fs::read_to_string(precious).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_state_directory_that_is_none_is_said_to_be_none() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake);
+    runner.file("state", "x");
+    let output = runner.run(&["enroll"]).await;
+    assert_eq!(output.status, 78, "{output:?}");
+    assert!(output.stderr.contains("state is not a directory"), "{output:?}");
+    std::fs::remove_file(runner.state()).unwrap();
+    std::os::unix::fs::symlink("nowhere", runner.state()).unwrap();
+    for args in [&["enroll"][..], &["doctor"]] {
+        let output = runner.run(args).await;
+        assert_eq!(output.status, 78, "{output:?}");
+        assert!((output.stdout + &output.stderr).contains("state is a link that leads nowhere"));
+    }
+    assert!(fake.calls().is_empty());
 }
