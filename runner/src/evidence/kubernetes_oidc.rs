@@ -135,7 +135,7 @@ impl KubernetesOidc {
     /// What this machine can know before the network.
     fn precheck(&self, claims: &Claims, now: Timestamp) -> Result<(), Failure> {
         match claims.expires_at() {
-            Some(end) if end + LEEWAY < now => {
+            Some(end) if now.duration_since(end) > LEEWAY => {
                 Err(Failure::new(
                     Class::Refused,
                     Remedy::NewEvidence,
