@@ -11,7 +11,7 @@
 //! ([`crate::clock`]), so that suspend and clock jumps are noticed. Invariant: nothing is awaited between an answer and its commit, so
 //! a signal cannot come between them.
 
-mod signals;
+pub(crate) mod signals;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,12 +153,8 @@ impl Daemon {
                 Ok(how) => self.succeeded(how),
                 Err(attempted) => self.failed(next, attempted)?,
             };
-            if self.serial != before {
-                tokio::select! {
-                    biased;
-                    () = signals.terminated() => break,
-                    () = self.run_hook() => {}
-                }
+            if self.serial != before && self.run_hook(&mut signals).await {
+                break;
             }
         }
         service::stopping();
@@ -255,11 +251,12 @@ impl Daemon {
         Wait { next: next_for(&identity), until: Span::new(now, delay), watch: Watch::Nothing }
     }
 
-    async fn run_hook(&self) {
+    /// Runs the command for a new certificate; true when a signal ended the daemon meanwhile. Then it has a little time left: it will
+    /// not be run for this certificate again.
+    async fn run_hook(&self, signals: &mut Signals) -> bool {
         let config = self.enroller.config();
-        if let (Some(command), Some(identity)) = (&config.on_renew, self.enroller.identity()) {
-            hook::run(command, &config.state_dir, identity).await;
-        }
+        let (Some(command), Some(identity)) = (&config.on_renew, self.enroller.identity()) else { return false };
+        hook::run_until_terminated(command, &config.state_dir, identity, signals).await
     }
 
     /// The table at the top of this module.
@@ -274,7 +271,8 @@ impl Daemon {
             }
             Remedy::Retry { after } => {
                 let delay = retry_delay(&mut self.backoff, after);
-                self.report(&failure, &format!("trying again in {delay:.1?}"));
+                let shown = if delay < Duration::from_mins(2) { format!("{delay:.1?}") } else { in_words(delay) };
+                self.report(&failure, &format!("trying again in {shown}"));
                 Ok(wait(tried, delay))
             }
             Remedy::NewEvidence => {

@@ -13,6 +13,7 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::enrolment::{Enroller, How};
 use crate::failure::{Class, Failure, Remedy};
+use crate::renewal::signals::Signals;
 use crate::{hook, output};
 
 /// Retries after the first attempt.
@@ -32,7 +33,8 @@ pub async fn enroll(config: Config, format: Output) -> Result<(), Failure> {
             Output::Json => output::json(&json),
         }
         if let Some(command) = &enroller.config().on_renew {
-            hook::run(command, &state_dir, identity).await;
+            // Its own group: the terminal's Ctrl-C reaches the runner alone.
+            hook::run_until_terminated(command, &state_dir, identity, &mut Signals::new()?).await;
         }
     }
     Ok(())

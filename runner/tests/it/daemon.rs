@@ -300,6 +300,86 @@ async fn the_same_certificate_again_is_no_new_one() {
     assert_eq!((output.status, output.stdout.lines().count()), (0, 2), "{output:?}");
 }
 
+/// The command is run once for a certificate: being told to end must not cost the reload of a server.
+#[tokio::test]
+async fn a_command_for_the_new_certificate_is_finished_at_the_end() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake);
+    let (begun, done) = (runner.dir.path().join("begun"), runner.dir.path().join("done"));
+    let command = format!("touch {}; sleep 1; touch {}", begun.display(), done.display());
+    let runner = runner.env("RUNNER_ON_RENEW", command);
+    let daemon = runner.start(&["run"]);
+    crate::support::eventually(|| begun.exists().then_some(())).await;
+    daemon.signal(Signal::TERM);
+    let output = daemon.end().await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(done.exists() && output.stderr.contains("ended by signal"), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+    for args in [&["run"][..], &["enroll"]] {
+        let fake = Fake::start([]).await;
+        let runner = Runner::bootstrap(&fake);
+        let id = runner.dir.path().join("id");
+        let runner = runner.env("RUNNER_ON_RENEW", format!("sleep 600 & echo $! > {}; wait", id.display()));
+        let daemon = runner.start(args);
+        let started = crate::support::eventually(|| {
+            std::fs::read_to_string(&id).ok().filter(|text| text.ends_with('\n')).map(|text| text.trim().to_owned())
+        })
+        .await;
+        daemon.signal(Signal::TERM);
+        let output = daemon.end().await;
+        assert_eq!(output.status, 0, "{output:?}");
+        assert!(output.stderr.contains("RUNNER_ON_RENEW was stopped"), "{output:?}");
+        // One that has ended and that nobody waits for has no command line any more.
+        let alive = || std::fs::read(format!("/proc/{started}/cmdline")).is_ok_and(|line| !line.is_empty());
+        crate::support::eventually(|| (!alive()).then_some(())).await;
+    }
+}
+
+#[tokio::test]
+async fn a_state_directory_that_is_gone_ends_nothing_and_is_named() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake);
+    let daemon = runner.start(&["run"]);
+    daemon.wait_log("enrolled").await;
+    std::fs::remove_dir_all(runner.state()).unwrap();
+    daemon.signal(Signal::HUP);
+    daemon.wait_log("keeping the certificate").await;
+    daemon.wait_log("it makes the directory anew").await;
+    assert_eq!(runner.run(&["status"]).await.status, 69);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().await.status, 0);
+}
+
+#[tokio::test]
+async fn a_storm_of_signals_is_one_renewal_after_the_other() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake);
+    let daemon = runner.start(&["run"]);
+    daemon.wait_log("enrolled").await;
+    for _ in 0..500 {
+        daemon.signal(Signal::HUP);
+    }
+    daemon.wait_log("renewed").await;
+    daemon.signal(Signal::TERM);
+    let output = daemon.end().await;
+    assert_eq!(output.status, 0, "{output:?}");
+    assert!(fake.calls().len() < 500, "{}", fake.calls().len());
+    assert_eq!(runner.run(&["status"]).await.status, 0);
+}
+
+#[tokio::test]
+async fn a_final_failure_that_no_filter_lets_through_is_said_plainly() {
+    let fake = Fake::start([]).await.then(Reply::problem(403, "runner_banned", None));
+    let runner = Runner::bootstrap(&fake).env("RUNNER_LOG_FORMAT", "json").env("RUST_LOG", "aws_config=debug");
+    let output = runner.start(&["run"]).end().await;
+    assert_eq!(output.status, 77);
+    assert!(output.stderr.starts_with("error: this runner is banned"), "{output:?}");
+}
+
 #[tokio::test]
 async fn a_final_failure_is_one_more_line_of_json_logs() {
     let fake = Fake::start([]).await.then(Reply::problem(403, "runner_banned", None));
