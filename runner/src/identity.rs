@@ -1,5 +1,7 @@
 //! The identity that an enrolment or renewal gave: certificate, trust bundle, and the times that rule its life.
 
+mod chain;
+
 use std::time::Duration;
 
 use der::{DecodePem as _, Encode as _};
@@ -67,6 +69,15 @@ pub enum IdentityError {
     /// The certificate ends before it begins to serve.
     #[error("the certificate has already ended by the control plane's own clock")]
     Ended,
+    /// The certificate itself ends before the time that the answer states.
+    #[error("the certificate ends at {0}, before the time that the answer states")]
+    EndsEarlier(Timestamp),
+    /// A server that trusts the roots that came with it would not take it.
+    #[error("the certificate does not lead to the trust bundle that came with it: {0}")]
+    Chain(String),
+    /// A name that could not be shown or handed on as it is.
+    #[error("`{0}` is not visible ASCII")]
+    Name(&'static str),
 }
 
 impl Identity {
@@ -78,6 +89,11 @@ impl Identity {
         let leaf = Leaf::from_pem(&certificate).map_err(IdentityError::Certificate)?;
         if leaf.key_sha256 != key.spki_sha256() {
             return Err(IdentityError::AnotherKey);
+        }
+        for (name, text) in [("runner_id", &runner_id), ("tenant", &tenant), ("spiffe_id", &spiffe_id)] {
+            if !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+                return Err(IdentityError::Name(name));
+            }
         }
         let identity = Self {
             version: VERSION,
@@ -101,7 +117,15 @@ impl Identity {
             certificate,
             trust_bundle,
         };
-        if identity.not_after <= identity.server_time { Err(IdentityError::Ended) } else { Ok(identity) }
+        if identity.not_after <= identity.server_time {
+            return Err(IdentityError::Ended);
+        }
+        if leaf.not_after < identity.not_after.as_second() {
+            return Err(IdentityError::EndsEarlier(Timestamp::from_second(leaf.not_after).unwrap_or_default()));
+        }
+        chain::verify(&identity.certificate, &identity.trust_bundle, identity.server_time)
+            .map_err(|error| IdentityError::Chain(error.to_string()))?;
+        Ok(identity)
     }
 
     /// From the answer to the end of the certificate, by the control plane's clock.
@@ -174,6 +198,8 @@ pub struct Leaf {
     pub serial: String,
     /// base64url SHA-256 of its SubjectPublicKeyInfo.
     pub key_sha256: String,
+    /// Its end, Unix seconds.
+    pub not_after: i64,
 }
 
 impl Leaf {
@@ -191,6 +217,7 @@ impl Leaf {
             der: certificate.to_der()?,
             serial: hex(serial),
             key_sha256: sha256_b64(&tbs.subject_public_key_info().to_der()?),
+            not_after: tbs.validity().not_after.to_unix_duration().as_secs().cast_signed(),
             pem,
         })
     }

@@ -48,13 +48,16 @@ fn identity(key: &Key, reattest_before: Option<&str>) -> Identity {
     let mut csr = rcgen::CertificateSigningRequestParams::from_pem(&key.csr().unwrap().pem).unwrap();
     csr.params.serial_number = Some(7u64.into());
     let ca_key = rcgen::KeyPair::generate().unwrap();
-    let issuer = rcgen::Issuer::new(rcgen::CertificateParams::new(Vec::new()).unwrap(), ca_key);
+    let mut ca = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let trust_bundle = ca.self_signed(&ca_key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(ca, ca_key);
     let response = EnrollResponse {
         runner_id: "r".to_owned(),
         tenant: "acme".to_owned(),
         spiffe_id: "spiffe://t/tenant/acme/runner/r".to_owned(),
         certificate: csr.signed_by(&issuer).unwrap().pem(),
-        trust_bundle: String::new(),
+        trust_bundle,
         not_before: "2024-11-06T08:00:00Z".to_owned(),
         not_after: "2024-11-06T09:00:00Z".to_owned(),
         renew_after: "2024-11-06T08:30:00Z".to_owned(),

@@ -143,6 +143,35 @@ async fn answers_that_cannot_be_used_are_not_stored() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_no_server_would_take_is_not_stored() {
+    type Change = fn(&mut serde_json::Value);
+    let cases: [(Change, &str); 6] = [
+        (|answer| answer["trust_bundle"] = json!(""), "does not lead to the trust bundle"),
+        (|answer| answer["trust_bundle"] = answer["certificate"].clone(), "does not lead to the trust bundle"),
+        (|answer| answer["not_after"] = json!("2099-06-01T00:00:00Z"), "ends at 2099-01-01T00:00:00Z, before"),
+        (
+            |answer| {
+                answer["server_time"] = json!("2100-01-01T00:00:00Z");
+                answer["not_after"] = json!("2100-01-01T01:00:00Z");
+            },
+            "ends at 2099-01-01T00:00:00Z, before",
+        ),
+        (|answer| answer["not_after"] = answer["server_time"].clone(), "has already ended"),
+        (|answer| answer["tenant"] = json!("acme\nX=1"), "`tenant` is not visible ASCII"),
+    ];
+    for (change, words) in cases {
+        let fake = Fake::start([Reply::issue(3_600_000)]).await.then(Reply::Changed(change));
+        let runner = Runner::bootstrap(&fake);
+        assert_eq!(runner.run(&["enroll"]).await.status, 0);
+        let before = std::fs::read(runner.state().join("identity.json")).unwrap();
+        let output = runner.run(&["enroll"]).await;
+        assert_eq!(output.status, 69, "{output:?}");
+        assert!(output.stderr.contains(words), "{words}: {output:?}");
+        assert_eq!(std::fs::read(runner.state().join("identity.json")).unwrap(), before, "the good one stays");
+    }
+}
+
+#[tokio::test]
 async fn attest_prints_the_evidence_and_sends_nothing() {
     let fake = Fake::start([]).await;
     let runner = Runner::bootstrap(&fake);
@@ -245,6 +274,11 @@ async fn the_new_certificate_hook_sees_the_paths() {
         std::fs::read_to_string(seen).unwrap(),
         format!("{}|acme|spiffe://test/tenant/acme/runner/abcdefghijklmnopqrstuvwxyz|", key.display())
     );
+    // What it leaves running on purpose goes on.
+    let left = runner.dir.path().join("left");
+    let starts = format!("(sleep 1; touch {}) &", left.display());
+    assert_eq!(Runner::bootstrap(&fake).env("RUNNER_ON_RENEW", starts).run(&["enroll"]).await.status, 0);
+    crate::support::eventually(|| left.exists().then_some(())).await;
     let failing = Runner::bootstrap(&fake).env("RUNNER_ON_RENEW", "exit 3").run(&["enroll"]).await;
     assert_eq!(failing.status, 0);
     assert!(failing.stderr.contains("RUNNER_ON_RENEW failed"), "{failing:?}");

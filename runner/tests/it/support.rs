@@ -28,6 +28,8 @@ pub enum Reply {
     Raw { status: u16, headers: Vec<(&'static str, String)>, body: String },
     /// Issues, and loses the answer.
     LoseAnswer,
+    /// Issues, and changes something in the answer.
+    Changed(fn(&mut Value)),
     /// Gives the last answer once more.
     Again,
     /// Never answers.
@@ -113,21 +115,34 @@ impl Fake {
 
     pub async fn start_at(address: SocketAddr, script: impl IntoIterator<Item = Reply>) -> Self {
         let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-        let fake = Self {
-            url: format!("http://{}", listener.local_addr().unwrap()),
+        let fake = Self::new(format!("http://{}", listener.local_addr().unwrap()), "127.0.0.1", script);
+        let app = axum::Router::new().fallback(answer).with_state(fake.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        fake
+    }
+
+    /// The same over TLS, and the authority that it is trusted by.
+    pub async fn start_tls(script: impl IntoIterator<Item = Reply>) -> (Self, String) {
+        let (listener, authority) = TlsListener::bind().await;
+        let fake = Self::new(listener.url(), "localhost", script);
+        let app = axum::Router::new().fallback(answer).with_state(fake.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        (fake, authority)
+    }
+
+    fn new(url: String, audience: &str, script: impl IntoIterator<Item = Reply>) -> Self {
+        Self {
+            url,
             inner: Arc::new(Mutex::new(Inner {
                 script: script.into_iter().collect(),
                 then: Reply::issue(3_600_000),
                 calls: Vec::new(),
                 serial: 0,
-                audience: "127.0.0.1".to_owned(),
+                audience: audience.to_owned(),
                 last: Value::Null,
             })),
             ca: Arc::new(Ca::new()),
-        };
-        let app = axum::Router::new().fallback(answer).with_state(fake.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        fake
+        }
     }
 
     /// What happens when the script is over.
@@ -248,6 +263,11 @@ async fn answer(State(fake): State<Fake>, uri: Uri, body: Bytes) -> Response {
             let broken = futures_util::stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("cut"))]);
             Response::new(axum::body::Body::from_stream(broken))
         }
+        Reply::Changed(change) => {
+            let mut answer = fake.issue(&call, 3_600_000, false);
+            change(&mut answer);
+            axum::Json(answer).into_response()
+        }
         Reply::Again => {
             let mut last = fake.inner.lock().unwrap().last.clone();
             last["server_time"] = Timestamp::now().to_string().into();
@@ -272,6 +292,60 @@ fn problem(status: u16, code: &str, reason: Option<&str>, extra: Value, retry_af
         response.headers_mut().insert("retry-after", seconds.into());
     }
     response
+}
+
+/// TLS for `localhost` with a certificate of an authority of its own.
+pub struct TlsListener {
+    listener: tokio::net::TcpListener,
+    acceptor: tokio_rustls::TlsAcceptor,
+}
+
+impl TlsListener {
+    /// On any port; and the authority, PEM.
+    pub async fn bind() -> (Self, String) {
+        let authority_key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        authority.distinguished_name.push(DnType::CommonName, "Corporate Inspection CA");
+        let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
+        let key = KeyPair::generate().unwrap();
+        let issuer = Issuer::new(authority, authority_key);
+        let leaf = CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![leaf.der().clone()],
+                rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        (Self { listener, acceptor }, authority_pem)
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://localhost:{}", self.listener.local_addr().unwrap().port())
+    }
+}
+
+impl axum::serve::Listener for TlsListener {
+    type Io = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        loop {
+            let (socket, address) = self.listener.accept().await.unwrap();
+            if let Ok(stream) = self.acceptor.accept(socket).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
 }
 
 /// The environment of one runner.
