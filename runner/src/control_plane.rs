@@ -5,6 +5,7 @@
 //! told about it is [`crate::explain`]'s part.
 
 pub mod fault;
+mod proxy;
 pub mod tls;
 
 use std::path::Path;
@@ -27,6 +28,8 @@ use crate::failure::Failure;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bound on one call. The verifier itself waits for STS or a JWKS host up to 10 s.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest that an answer can make this runner wait.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(1);
 /// Largest answer that is read.
 const ANSWER_LIMIT: usize = 256 * 1024;
 
@@ -36,6 +39,8 @@ pub struct ControlPlane {
     url: ControlPlaneUrl,
     http: reqwest::Client,
     presented: tls::Presented,
+    /// The proxy that calls go through, where the environment names one.
+    proxy: Option<String>,
     clock: Arc<dyn Clock>,
 }
 
@@ -101,6 +106,7 @@ impl ControlPlane {
     /// A client for an address.
     pub fn at(url: ControlPlaneUrl, ca_file: Option<&Path>, clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let presented = tls::Presented::default();
+        let proxy = if url.is_https() { proxy::of(&url) } else { None };
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("rootpilot-runner/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
@@ -116,7 +122,7 @@ impl ControlPlane {
         let http = builder
             .build()
             .map_err(|error| Failure::configuration(format!("cannot set up the HTTP client: {error}")))?;
-        Ok(Self { url, http, presented, clock })
+        Ok(Self { url, http, presented, proxy, clock })
     }
 
     /// The address.
@@ -153,7 +159,13 @@ impl ControlPlane {
 
     async fn send(&self, call: reqwest::RequestBuilder) -> Result<(u16, HeaderMap, Vec<u8>), CallError> {
         self.presented.clear();
-        let classify = |error: &reqwest::Error| CallError::Network(Fault::classify(error, &self.presented));
+        let classify = |error: &reqwest::Error| {
+            let fault = Fault::classify(error, &self.presented);
+            CallError::Network(match &self.proxy {
+                Some(proxy) if error.is_connect() => fault.at_proxy(proxy),
+                _ => fault,
+            })
+        };
         let mut answer = call.send().await.map_err(|error| classify(&error))?;
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(|error| classify(&error))? {
@@ -178,7 +190,8 @@ pub fn refusal(status: u16, headers: &HeaderMap, body: &[u8], now: Timestamp) ->
     }
 }
 
-/// `Retry-After`: seconds or an HTTP date (RFC 9110, 10.2.3); at most a day.
+/// `Retry-After`: seconds or an HTTP date (RFC 9110, 10.2.3). At most an hour, so that one odd answer takes nobody out for
+/// longer; whoever still has to wait then is told so again.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = if let Ok(seconds) = text.parse() {
@@ -187,7 +200,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
         Duration::try_from(date.duration_since(now)).unwrap_or_default()
     };
-    Some(wait.min(Duration::from_hours(24)))
+    Some(wait.min(LONGEST_RETRY_AFTER))
 }
 
 #[cfg(test)]
@@ -205,8 +218,9 @@ mod tests {
         assert_eq!(read("7"), Some(Duration::from_secs(7)));
         assert_eq!(read("Wed, 06 Nov 2024 08:49:37 GMT"), Some(Duration::from_secs(30)));
         assert_eq!(read("Wed, 06 Nov 2024 08:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(read("999999999"), Some(Duration::from_hours(24)));
-        assert_eq!(read("soon"), None);
+        assert_eq!(read("999999999"), Some(Duration::from_hours(1)));
+        assert_eq!(read("Wed, 06 Nov 2999 08:00:00 GMT"), Some(Duration::from_hours(1)));
+        assert!(["soon", "-5", "1e3", "99999999999999999999999"].iter().all(|text| read(text).is_none()));
     }
 
     #[test]

@@ -30,6 +30,13 @@ pub enum Fault {
     },
     /// The connection broke during the call.
     Broken(String),
+    /// It came no further than to a proxy.
+    Proxy {
+        /// Host and port.
+        proxy: String,
+        /// What went wrong there.
+        fault: Box<Fault>,
+    },
 }
 
 /// Faults of TLS that have different ways out.
@@ -41,6 +48,8 @@ pub enum TlsFault {
     Name,
     /// It is out of date, or this clock is wrong.
     Date,
+    /// What answers does not speak TLS.
+    NotTls,
     /// Anything else.
     Other,
 }
@@ -68,6 +77,17 @@ impl Resolve for Resolver {
 }
 
 impl Fault {
+    /// A failure to connect, where it is a proxy that is connected to. TLS is spoken through it, with the control plane.
+    #[must_use]
+    pub fn at_proxy(self, proxy: &str) -> Self {
+        match self {
+            Self::Name(_) | Self::Refused | Self::Connect(_) | Self::Timeout | Self::Broken(_) => {
+                Self::Proxy { proxy: proxy.to_owned(), fault: Box::new(self) }
+            }
+            Self::Tls { .. } | Self::Proxy { .. } => self,
+        }
+    }
+
     /// Finds the cause in the chain of an error.
     pub fn classify(error: &reqwest::Error, presented: &Presented) -> Self {
         let mut last = String::new();
@@ -121,6 +141,7 @@ impl Fault {
             rustls::Error::InvalidCertificate(
                 Cert::Expired | Cert::ExpiredContext { .. } | Cert::NotValidYet | Cert::NotValidYetContext { .. },
             ) => TlsFault::Date,
+            rustls::Error::InvalidMessage(_) => TlsFault::NotTls,
             _ => TlsFault::Other,
         };
         Self::Tls { error: error.to_string(), kind, leaf: presented.take() }

@@ -30,13 +30,35 @@ pub fn fault(fault: &Fault, url: &ControlPlaneUrl) -> Failure {
             Failure::unreachable(format!("the connection to {host} broke during the call: {}", one_line(error)))
                 .hint("the same request is repeated with the same key, so a lost answer does no harm")
         }
-        Fault::Tls { error, kind, leaf } => tls(&host, error, *kind, leaf.as_ref()),
+        Fault::Tls { error, kind, leaf } => tls(url, error, *kind, leaf.as_ref()),
+        Fault::Proxy { proxy, fault } => at_proxy(proxy, fault, &host),
     }
 }
 
-fn tls(host: &str, error: &str, kind: TlsFault, leaf: Option<&crate::control_plane::tls::Leaf>) -> Failure {
+fn at_proxy(proxy: &str, fault: &Fault, host: &str) -> Failure {
+    let message = match fault {
+        Fault::Name(error) => format!("the name of the proxy {proxy} was not found (DNS): {}", one_line(error)),
+        Fault::Refused => format!("nothing listens at the proxy {proxy}: the connection was refused"),
+        Fault::Timeout => format!("the proxy {proxy} did not connect to {host} in time"),
+        Fault::Connect(error) | Fault::Broken(error) => {
+            format!("the proxy {proxy} does not connect to {host}: {}", one_line(error))
+        }
+        Fault::Tls { error, .. } => format!("TLS with the proxy {proxy} failed: {}", one_line(error)),
+        Fault::Proxy { fault, .. } => return at_proxy(proxy, fault, host),
+    };
+    Failure::unreachable(message)
+        .hint("HTTPS_PROXY or ALL_PROXY names this proxy: set it right, with its user and password where it wants them")
+        .hint(format!("or go without it: NO_PROXY={host}; this is not about the runner's evidence"))
+}
+
+fn tls(url: &ControlPlaneUrl, error: &str, kind: TlsFault, leaf: Option<&crate::control_plane::tls::Leaf>) -> Failure {
+    let host = url.host();
     let issuer = leaf.map_or_else(|| "unknown".to_owned(), |leaf| leaf.issuer.clone());
     match kind {
+        TlsFault::NotTls => {
+            Failure::unreachable(format!("what answers at {host} port {} does not speak TLS: {}", url.port(), one_line(error)))
+                .hint("nothing was sent: check the port in RUNNER_CONTROL_PLANE_URL")
+        }
         TlsFault::UnknownIssuer => Failure::unreachable(format!(
             "the TLS certificate of {host} is not trusted: it was issued by {issuer}, which is no certificate authority that this machine knows"
         ))

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Fake, Output, Reply, Runner, TOKEN, as_nobody, projected_token};
+use crate::support::{Fake, Output, Reply, Runner, TOKEN, TlsListener, as_nobody, projected_token};
 
 fn invalid(reason: &'static str, extra: Value) -> Reply {
     Reply::detailed(401, "attestation_invalid", Some(reason), extra)
@@ -245,44 +245,12 @@ async fn networks_are_told_apart_from_credentials() {
     names(&Runner::bootstrap(&fake).run(&["enroll"]).await, 69, &["is not a RootPilot control plane"]);
 }
 
-/// A TLS server for `localhost` with a certificate of an authority of its own; returns its address and that authority.
+/// A TLS server for `localhost` that is no control plane; returns its address and the authority of its certificate.
 async fn tls_server() -> (String, String) {
-    use std::sync::Arc;
-    let authority_key = rcgen::KeyPair::generate().unwrap();
-    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(rcgen::DnType::CommonName, "Corporate Inspection CA");
-    let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
-    let key = rcgen::KeyPair::generate().unwrap();
-    let issuer = rcgen::Issuer::new(authority, authority_key);
-    let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![leaf.der().clone()],
-            rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-        )
-        .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        while let Ok((socket, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let Ok(mut stream) = acceptor.accept(socket).await else { return };
-                let mut buffer = [0; 16384];
-                let _ = stream.read(&mut buffer).await;
-                let _ =
-                    stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await;
-                let _ = stream.shutdown().await;
-            });
-        }
-    });
-    (format!("https://localhost:{port}"), authority_pem)
+    let (listener, authority) = TlsListener::bind().await;
+    let url = listener.url();
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new()).await.unwrap() });
+    (url, authority)
 }
 
 #[tokio::test]
@@ -300,6 +268,61 @@ async fn an_untrusted_certificate_is_named_by_its_issuer() {
     let empty = runner.file("empty.pem", "nothing");
     let output = runner.env("RUNNER_CA_FILE", empty.to_str().unwrap()).run(&["enroll"]).await;
     names(&output, 78, &["RUNNER_CA_FILE", "no certificate"]);
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_no_tls_is_named() {
+    let fake = Fake::start([]).await;
+    let runner = Runner::bootstrap(&fake).env("RUNNER_CONTROL_PLANE_URL", fake.url.replace("http:", "https:"));
+    let output = runner.run(&["enroll"]).await;
+    names(&output, 69, &["127.0.0.1 port", "does not speak TLS"]);
+    hints(&output, &["nothing was sent", "RUNNER_CONTROL_PLANE_URL"]);
+}
+
+/// What a pipe or a device in the place of a file would do: hang, or never end.
+#[tokio::test]
+async fn authorities_are_read_from_files_only() {
+    let runner = Runner::bare()
+        .env("RUNNER_BOOTSTRAP_TOKEN", TOKEN)
+        .env("RUNNER_CONTROL_PLANE_URL", "https://localhost:9")
+        .env("RUNNER_CA_FILE", "/dev/zero");
+    names(&runner.run(&["enroll"]).await, 78, &["RUNNER_CA_FILE", "/dev/zero", "not a regular file"]);
+    let large = runner.file("large.pem", &"-\n".repeat(3 << 20));
+    let runner = runner.env("RUNNER_CA_FILE", large.to_str().unwrap());
+    names(&runner.run(&["enroll"]).await, 78, &["RUNNER_CA_FILE", "larger than"]);
+}
+
+/// A proxy answers for itself: its faults are not the control plane's.
+#[tokio::test]
+async fn a_proxy_is_told_apart_from_the_control_plane() {
+    let fake = Fake::start([]).await;
+    let behind = |proxy: &str| {
+        Runner::bare()
+            .env("RUNNER_BOOTSTRAP_TOKEN", TOKEN)
+            .env("RUNNER_CONTROL_PLANE_URL", "https://edge.example.invalid")
+            .env("HTTPS_PROXY", proxy)
+    };
+    let output = behind("http://proxy.invalid:3128").run(&["enroll"]).await;
+    names(&output, 69, &["the name of the proxy proxy.invalid:3128 was not found (DNS)"]);
+    let output = behind("http://me:hunter2@127.0.0.1:9").run(&["enroll"]).await;
+    names(&output, 69, &["nothing listens at the proxy 127.0.0.1:9"]);
+    hints(&output, &["HTTPS_PROXY", "NO_PROXY=edge.example.invalid"]);
+    assert!(!output.stderr.contains("hunter2"), "{output:?}");
+    // Answers CONNECT like anything else that it does not know.
+    let output = behind(&fake.url).run(&["enroll"]).await;
+    names(&output, 69, &["the proxy 127.0.0.1:", "does not connect to edge.example.invalid"]);
+    let output = behind("http://127.0.0.1:9").env("NO_PROXY", "edge.example.invalid").run(&["enroll"]).await;
+    names(&output, 69, &["the name of the control plane, edge.example.invalid, was not found"]);
+    let doctor = behind("http://127.0.0.1:9").run(&["doctor"]).await;
+    assert!(doctor.stdout.contains("nothing listens at the proxy 127.0.0.1:9"), "{doctor:?}");
+}
+
+#[tokio::test]
+async fn a_token_that_ends_with_time_itself_is_no_trouble() {
+    let fake = Fake::start([]).await;
+    let mut claims = bound();
+    claims["exp"] = json!(253_402_207_200u64);
+    assert_eq!(gke(&fake, &claims).run(&["enroll"]).await.status, 0);
 }
 
 #[tokio::test]
