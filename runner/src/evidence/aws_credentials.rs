@@ -11,8 +11,11 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::credential_feature::AwsCredentialFeature as Feature;
 use aws_credential_types::provider::{ProvideCredentials as _, error::CredentialsError};
+use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::{Builder, ConnectorBuilder};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::service_config::ServiceConfigKey;
@@ -80,7 +83,7 @@ pub async fn load(region: &str) -> Result<Loaded, Failure> {
                 "AWS credentials: no source answered within {} seconds",
                 LOAD_TIMEOUT.as_secs()
             ))
-            .hint("RUST_LOG=aws_config=debug shows which source hangs"));
+            .hint("RUST_LOG=info,aws_config=debug shows which source hangs"));
         }
     };
     refuse_expired(&credentials)?;
@@ -106,11 +109,19 @@ async fn sdk_config(region: &str) -> SdkConfig {
         .await
 }
 
-/// One client for the process: it holds the certificate authorities.
+/// One client for the process: it holds the certificate authorities. Made as the SDK's own, which takes `HTTPS_PROXY` from the environment,
+/// but for the library of cryptography.
 fn http_client() -> SharedHttpClient {
     static CLIENT: OnceLock<SharedHttpClient> = OnceLock::new();
-    let build =
-        || aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let build = || {
+        Builder::new().build_with_connector_fn(|settings, components| {
+            let mut connector = ConnectorBuilder::default().tls_provider(Provider::Rustls(CryptoMode::Ring));
+            connector.set_connector_settings(settings.cloned());
+            connector.set_sleep_impl(components.and_then(RuntimeComponents::sleep_impl));
+            connector.set_proxy_config(Some(ProxyConfig::from_env()));
+            connector.build()
+        })
+    };
     CLIENT.get_or_init(build).clone()
 }
 
@@ -167,8 +178,9 @@ async fn explain(error: &CredentialsError) -> Failure {
         ))
         .hint("look at the trust policy of the role");
     }
-    Failure::configuration(format!("AWS credentials cannot be loaded: {causes}"))
-        .hint("RUST_LOG=aws_config=debug shows each step; `aws sts get-caller-identity` should work as the same user")
+    Failure::configuration(format!("AWS credentials cannot be loaded: {causes}")).hint(
+        "RUST_LOG=info,aws_config=debug shows each step; `aws sts get-caller-identity` should work as the same user",
+    )
 }
 
 /// The SDK names an error of the system, but not the file that a variable sent it to.
@@ -253,12 +265,47 @@ async fn nothing_found(causes: &str) -> Failure {
         .hint("or give the pod its own role (IRSA, EKS Pod Identity), which needs no instance metadata")
         .hint(format!("before it, nothing was found in {}", tried().join("; ")));
     }
+    let before = || format!("before it, nothing was found in {}", tried().join("; "));
+    match &imds {
+        Imds::Failing(endpoint, status) => return metadata_fails(endpoint, *status).hint(before()),
+        Imds::Role(endpoint, role) => {
+            return match status_in(causes).filter(|status| is_passing(*status)) {
+                Some(status) => metadata_fails(endpoint, status),
+                None => Failure::configuration(format!(
+                    "AWS credentials: the instance metadata service at {endpoint} names the role {} but gives no credentials for it: {}",
+                    one_line(role),
+                    causes.split(". Response {").next().unwrap_or_default()
+                ))
+                .hint("does the trust policy of the role name ec2.amazonaws.com, and does the instance profile hold the role?"),
+            }
+            .hint(before());
+        }
+        _ => {}
+    }
     let mut sources = tried();
     sources.push(format!("instance metadata: {imds}"));
     tracing::debug!(causes, "the AWS SDK found no credentials");
     Failure::configuration(format!("no AWS credentials anywhere; tried {}", sources.join("; "))).hint(
         "on a laptop: aws sso login, and AWS_PROFILE; on EC2: an instance profile; on EKS: IRSA or EKS Pod Identity",
     )
+}
+
+/// It is there and does not do its work: that may pass.
+fn metadata_fails(endpoint: &str, status: u16) -> Failure {
+    Failure::unreachable(format!(
+        "AWS credentials: the instance metadata service at {endpoint} answers with status {status}; the credentials are not at fault"
+    ))
+}
+
+/// An answer that may be another one a moment later.
+const fn is_passing(status: u16) -> bool {
+    status == 429 || status >= 500
+}
+
+/// The status that the SDK names in `error response from IMDS (code: 500). …`.
+fn status_in(causes: &str) -> Option<u16> {
+    let (_, after) = causes.split_once("(code: ")?;
+    after.split(')').next()?.parse().ok()
 }
 
 /// What the chain looked for before instance metadata.
@@ -306,7 +353,9 @@ enum Imds {
     NoAnswer(String),
     AnswerLost(String),
     Refused(String, u16),
+    Failing(String, u16),
     NoRole(String),
+    Role(String, String),
 }
 
 impl std::fmt::Display for Imds {
@@ -316,6 +365,8 @@ impl std::fmt::Display for Imds {
             Self::NoAnswer(endpoint) => write!(f, "nothing answers at {endpoint} (not an EC2 instance?)"),
             Self::AnswerLost(endpoint) => write!(f, "the answer of {endpoint} was lost (hop limit)"),
             Self::Refused(endpoint, status) => write!(f, "{endpoint} refuses a token with status {status}"),
+            Self::Failing(endpoint, status) => write!(f, "{endpoint} answers with status {status}"),
+            Self::Role(endpoint, role) => write!(f, "{endpoint} names the role {}", one_line(role)),
             Self::NoRole(endpoint) => write!(f, "{endpoint} answers, but the instance has no role (instance profile)"),
         }
     }
@@ -339,10 +390,26 @@ async fn probe_instance_metadata() -> Imds {
         .put(format!("{endpoint}/latest/api/token"))
         .header("x-aws-ec2-metadata-token-ttl-seconds", "60")
         .header("content-length", "0");
-    match request.send().await {
-        Ok(answer) if answer.status().is_success() => Imds::NoRole(endpoint),
-        Ok(answer) => Imds::Refused(endpoint, answer.status().as_u16()),
-        Err(error) if error.is_timeout() && !error.is_connect() => Imds::AnswerLost(endpoint),
-        Err(_) => Imds::NoAnswer(endpoint),
+    let token = match request.send().await {
+        Ok(answer) if answer.status().is_success() => answer.text().await.unwrap_or_default(),
+        Ok(answer) if is_passing(answer.status().as_u16()) => {
+            return Imds::Failing(endpoint, answer.status().as_u16());
+        }
+        Ok(answer) => return Imds::Refused(endpoint, answer.status().as_u16()),
+        Err(error) if error.is_timeout() && !error.is_connect() => return Imds::AnswerLost(endpoint),
+        Err(_) => return Imds::NoAnswer(endpoint),
+    };
+    let roles = client
+        .get(format!("{endpoint}/latest/meta-data/iam/security-credentials/"))
+        .header("x-aws-ec2-metadata-token", token.trim())
+        .send()
+        .await;
+    match roles {
+        Ok(answer) if answer.status().is_success() => match answer.text().await.unwrap_or_default().lines().next() {
+            Some(role) if !role.trim().is_empty() => Imds::Role(endpoint, role.trim().to_owned()),
+            _ => Imds::NoRole(endpoint),
+        },
+        Ok(answer) if is_passing(answer.status().as_u16()) => Imds::Failing(endpoint, answer.status().as_u16()),
+        _ => Imds::NoRole(endpoint),
     }
 }

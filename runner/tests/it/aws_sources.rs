@@ -24,6 +24,9 @@ enum Mood {
     Silent,
     /// The instance has no role.
     NoRole,
+    /// Instance metadata names the role and fails to give its credentials, with a status or with a word of its own.
+    Failing(u16),
+    Unauthorized,
 }
 
 /// SSO portal, STS, container endpoint and instance metadata on one loopback port.
@@ -82,7 +85,14 @@ async fn answer(
             StatusCode::UNAUTHORIZED.into_response()
         }
         ("GET", "/latest/meta-data/iam/security-credentials/") if mood != Mood::NoRole => "instance-role".into_response(),
-        ("GET", "/latest/meta-data/iam/security-credentials/instance-role") => credentials("ASIAIMDS"),
+        ("GET", "/latest/meta-data/iam/security-credentials/instance-role") => match mood {
+            Mood::Failing(status) => StatusCode::from_u16(status).unwrap().into_response(),
+            Mood::Unauthorized => axum::Json(json!({
+                "Code": "AssumeRoleUnauthorizedAccess", "Message": "EC2 cannot assume the role", "LastUpdated": "2024-01-01T00:00:00Z",
+            }))
+            .into_response(),
+            _ => credentials("ASIAIMDS"),
+        },
         _ => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -294,6 +304,29 @@ async fn instance_metadata() {
     let output = on(&no_role).run(&["enroll"]).await;
     assert_eq!(output.status, 78, "{output:?}");
     assert!(first_error(&output).contains("the instance has no role"), "{output:?}");
+
+    let failing = Aws::start(Mood::Failing(503)).await;
+    let output = on(&failing).run(&["attest"]).await;
+    assert_eq!(output.status, 69, "{output:?}");
+    assert!(first_error(&output).contains("answers with status 503; the credentials are not at fault"), "{output:?}");
+
+    let unauthorized = Aws::start(Mood::Unauthorized).await;
+    let output = on(&unauthorized).run(&["enroll"]).await;
+    assert_eq!(output.status, 78, "{output:?}");
+    let error = first_error(&output);
+    assert!(error.contains("instance-role") && error.contains("AssumeRoleUnauthorizedAccess"), "{output:?}");
+}
+
+/// The SDK's own client does so, and a laptop behind a proxy has no other way to AWS.
+#[tokio::test]
+async fn a_proxy_is_the_way_to_aws() {
+    let (fake, aws) = (Fake::start([]).await, Aws::start(Mood::Good).await);
+    let behind = irsa(runner(&fake, &aws))
+        .env("AWS_ENDPOINT_URL_STS", "http://sts.example.invalid")
+        .env("HTTP_PROXY", &aws.url)
+        .env("NO_PROXY", "127.0.0.1");
+    enrols_with(&behind, &fake, "ASIAIRSA").await;
+    assert_eq!(aws.calls(), ["POST http://sts.example.invalid/"]);
 }
 
 #[tokio::test]
