@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Proves to a RootPilot control plane who this machine is, and keeps the client certificate that it gets for it renewed.
@@ -74,16 +75,16 @@ pub enum Output {
 #[derive(Debug, Clone, Default, Args)]
 pub struct Options {
     /// Address of the control plane: https, or http to loopback only
-    #[arg(long, global = true, value_name = "URL", env = "RUNNER_CONTROL_PLANE_URL", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "URL", value_parser = text(), env = "RUNNER_CONTROL_PLANE_URL", hide_env_values = true)]
     pub control_plane_url: Option<String>,
     /// bootstrap-token (default), aws-sts, gke-oidc or eks-oidc
-    #[arg(long, global = true, value_name = "MODE", env = "RUNNER_ATTESTATION_MODE", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "MODE", value_parser = text(), env = "RUNNER_ATTESTATION_MODE", hide_env_values = true)]
     pub attestation_mode: Option<String>,
     /// File with the bootstrap token, used when RUNNER_BOOTSTRAP_TOKEN is unset
     #[arg(long, global = true, value_name = "FILE", env = "RUNNER_BOOTSTRAP_TOKEN_FILE", hide_env_values = true)]
     pub bootstrap_token_file: Option<OsString>,
     /// AWS region whose STS endpoint is signed for; required by aws-sts, never guessed
-    #[arg(long, global = true, value_name = "REGION", env = "AWS_REGION", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "REGION", value_parser = text(), env = "AWS_REGION", hide_env_values = true)]
     pub aws_region: Option<String>,
     /// Projected token of gke-oidc [default: /var/run/secrets/tokens/gke-oidc/token]
     #[arg(long, global = true, value_name = "FILE", env = "RUNNER_GKE_TOKEN_PATH", hide_env_values = true)]
@@ -92,23 +93,28 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FILE", env = "RUNNER_EKS_TOKEN_PATH", hide_env_values = true)]
     pub eks_token_path: Option<OsString>,
     /// Audience that the control plane's policy names [default: host name of the address]
-    #[arg(long, global = true, value_name = "TEXT", env = "RUNNER_AUDIENCE", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "TEXT", value_parser = text(), env = "RUNNER_AUDIENCE", hide_env_values = true)]
     pub audience: Option<String>,
     /// Directory for key, certificate and trust bundle [default: /var/lib/rootpilot-runner]
     #[arg(long, global = true, value_name = "DIR", env = "RUNNER_STATE_DIR", hide_env_values = true)]
     pub state_dir: Option<OsString>,
     /// Command run after each new certificate, with the paths in its environment
-    #[arg(long, global = true, value_name = "COMMAND", env = "RUNNER_ON_RENEW", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "COMMAND", value_parser = text(), env = "RUNNER_ON_RENEW", hide_env_values = true)]
     pub on_renew: Option<String>,
     /// PEM file of certificate authorities trusted for the control plane, besides the system's
     #[arg(long, global = true, value_name = "FILE", env = "RUNNER_CA_FILE", hide_env_values = true)]
     pub ca_file: Option<OsString>,
     /// Log lines as text (default) or json
-    #[arg(long, global = true, value_name = "FORMAT", env = "RUNNER_LOG_FORMAT", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "FORMAT", value_parser = text(), env = "RUNNER_LOG_FORMAT", hide_env_values = true)]
     pub log_format: Option<String>,
     /// Form of the data on standard output; everything else goes to standard error
     #[arg(long, global = true, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+}
+
+/// Text as it is judged later: octets that are no UTF-8 become a character that nothing accepts, so that the variable is named.
+fn text() -> impl TypedValueParser<Value = String> {
+    OsStringValueParser::new().map(|text| text.to_string_lossy().into_owned())
 }
 
 const AFTER_HELP: &str = "\
@@ -146,6 +152,7 @@ Variables (a flag of the same name wins; an empty variable counts as unset):
                                RUNNER_CERTIFICATE_FILE, RUNNER_TRUST_BUNDLE_FILE, RUNNER_ID,
                                RUNNER_TENANT, RUNNER_SPIFFE_ID, RUNNER_NOT_AFTER
   RUNNER_CA_FILE               more certificate authorities for the control plane's TLS
+  HTTPS_PROXY, NO_PROXY        the way to an https control plane
   RUNNER_LOG_FORMAT            text (default) or json
   RUST_LOG                     level, or target=level pairs, such as runner=debug
 

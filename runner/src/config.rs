@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::cli::Options;
 use crate::failure::Failure;
+use crate::output::{escaped, one_line, without_tokens};
 use crate::token_file::{self, TokenFileError};
 
 /// Looks up an environment variable; the process's own in the binary, a table in tests.
@@ -77,7 +78,7 @@ impl Platform {
 
     /// The fail-fast texts of PROTOCOL, with what else is known on later lines.
     pub fn token_failure(self, path: &Path, error: &TokenFileError) -> Failure {
-        let (mode, path_text) = (self.mode(), path.display());
+        let (mode, path_text) = (self.mode(), shown_path(path));
         let failure = match (error, self) {
             (TokenFileError::Empty, _) => {
                 Failure::fail_fast(format!("RUNNER_ATTESTATION_MODE={mode}: projected token at {path_text} is empty"))
@@ -93,9 +94,14 @@ impl Platform {
     }
 }
 
+/// A path as it is, unless it is a token that was put in the place of one.
+fn shown_path(path: &Path) -> String {
+    without_tokens(&path.display().to_string()).into_owned()
+}
+
 /// What to do about a token file, in one sentence that names the cause.
 fn token_file_hint(path: &Path, error: &TokenFileError) -> String {
-    let path = path.display();
+    let path = shown_path(path);
     match error {
         TokenFileError::Missing => {
             format!("{error}: mount a projected volume whose serviceAccountToken path ends there")
@@ -173,13 +179,20 @@ pub fn log_format(options: &Options) -> Result<LogFormat, Failure> {
     match set(options.log_format.as_ref()).map_or("text", String::as_str) {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),
-        _ => Err(Failure::configuration("RUNNER_LOG_FORMAT must be text or json")),
+        other => Err(Failure::configuration(format!("RUNNER_LOG_FORMAT=\"{}\" must be text or json", escaped(other)))
+            .hint_opt(blanks(other))),
     }
 }
 
 /// The state directory alone, for commands that need nothing else.
 pub fn state_dir(options: &Options) -> PathBuf {
     set_path(options.state_dir.as_ref()).unwrap_or_else(|| PathBuf::from(STATE_DIR))
+}
+
+/// What an editor or a shell added, and nobody sees.
+fn blanks(value: &str) -> Option<&'static str> {
+    (value.trim() != value)
+        .then_some("there is white space around it: a blank, or the line end of the file it came from")
 }
 
 fn set(value: Option<&String>) -> Option<&String> {
@@ -204,7 +217,7 @@ pub fn method(options: &Options, environment: Environment<'_>) -> Result<Method,
 fn unknown_mode(mode: &str) -> Failure {
     let failure = Failure::fail_fast(format!(
         "RUNNER_ATTESTATION_MODE={} is not one of bootstrap-token, aws-sts, gke-oidc, eks-oidc",
-        crate::output::escaped(mode)
+        escaped(mode)
     ));
     if mode == "mtls-renewal" {
         return failure
@@ -246,8 +259,10 @@ impl TokenOrigin {
         match self {
             Self::Variable(token) => Ok(token.clone()),
             Self::File(path) => token_file::read(path).map_err(|error| {
-                let message = format!("RUNNER_BOOTSTRAP_TOKEN_FILE: cannot use {}: {error}", path.display());
+                let message = format!("RUNNER_BOOTSTRAP_TOKEN_FILE: cannot use {}: {error}", shown_path(path));
                 match error {
+                    _ if path.as_os_str().as_encoded_bytes().starts_with(b"rpbt_") => Failure::configuration(message)
+                        .hint("it must name a file: a token itself goes into RUNNER_BOOTSTRAP_TOKEN"),
                     TokenFileError::Permission => Failure::configuration(message)
                         .hint(format!("this process runs as uid {}", rustix::process::geteuid().as_raw())),
                     _ => Failure::configuration(message)
@@ -264,7 +279,7 @@ fn aws_sts(options: &Options, environment: Environment<'_>) -> Result<Method, Fa
         return Err(Failure::fail_fast("RUNNER_ATTESTATION_MODE=aws-sts requires AWS_REGION").hint(match other {
             Some(value) => format!(
                 "AWS_DEFAULT_REGION={} is set but is not used: the region is never guessed; set AWS_REGION itself",
-                crate::output::one_line(&value.to_string_lossy())
+                one_line(&value.to_string_lossy())
             ),
             None => {
                 "the region is never guessed: the control plane accepts only the regions of its own list".to_owned()
@@ -274,10 +289,11 @@ fn aws_sts(options: &Options, environment: Environment<'_>) -> Result<Method, Fa
     let host_label = region.len() <= 63 && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !host_label || region.starts_with('-') || region.ends_with('-') {
         return Err(Failure::configuration(format!(
-            "AWS_REGION={} is not the name of an AWS region",
-            crate::output::one_line(region)
+            "AWS_REGION=\"{}\" is not the name of an AWS region",
+            escaped(region)
         ))
-        .hint("a region looks like eu-west-1"));
+        .hint("a region looks like eu-west-1")
+        .hint_opt(blanks(region)));
     }
     Ok(Method::AwsSts { region: region.clone() })
 }
@@ -297,8 +313,12 @@ pub fn audience(options: &Options, control_plane: &ControlPlaneUrl) -> Result<St
     let Some(audience) = set(options.audience.as_ref()) else { return Ok(control_plane.host()) };
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:/-".contains(&b);
     if audience.len() > 255 || !audience.bytes().all(allowed) {
-        return Err(Failure::configuration("RUNNER_AUDIENCE must be 1 to 255 of the characters A-Z a-z 0-9 . _ : / -")
-            .hint("it is the `audience` of the control plane's policy"));
+        return Err(Failure::configuration(format!(
+            "RUNNER_AUDIENCE=\"{}\" cannot be used: it must be 1 to 255 of the characters A-Z a-z 0-9 . _ : / -",
+            escaped(audience)
+        ))
+        .hint("it is the `audience` of the control plane's policy")
+        .hint_opt(blanks(audience)));
     }
     Ok(audience.clone())
 }
@@ -319,10 +339,13 @@ impl ControlPlaneUrl {
 
     /// Judges an address.
     pub fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong = |what: &str| {
-            Failure::configuration(format!("RUNNER_CONTROL_PLANE_URL={} {what}", crate::output::one_line(text)))
-        };
+        let wrong = |what: &str| Failure::configuration(format!("RUNNER_CONTROL_PLANE_URL={} {what}", one_line(text)));
         let url = Url::parse(text.trim()).map_err(|_| {
+            if text.contains('@') {
+                return Failure::configuration(
+                    "RUNNER_CONTROL_PLANE_URL is not a URL, and must not contain a user name or password",
+                );
+            }
             wrong("is not a URL").hint("it must start with https:// and name a host, such as https://edge.example.com")
         })?;
         if !url.username().is_empty() || url.password().is_some() {

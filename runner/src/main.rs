@@ -1,5 +1,6 @@
 //! The binary `runner`: command line in, exit status out.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
+            show(&error);
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             return if shown { Exit::Done.into() } else { Exit::Configuration.into() };
         }
@@ -26,11 +27,23 @@ fn main() -> ExitCode {
     let command = cli.command.unwrap_or(Command::Run);
     let refused_filter = start_logging(&cli.options, &command);
     match dispatch(&cli.options, &command, refused_filter) {
+        // The daemon's work is the certificate, of every other command it is what it says.
+        Ok(Exit::Done) if command != Command::Run && output::is_lost() => Exit::Configuration.into(),
         Ok(exit) => exit.into(),
         Err(failure) => {
             report(&failure, &cli.options, &command);
             failure.class.exit().into()
         }
+    }
+}
+
+/// Help and version as they are; of what is wrong with a command line nothing secret.
+fn show(error: &clap::Error) {
+    if error.use_stderr() {
+        let text = error.render().ansi().to_string();
+        let _ = write!(anstream::stderr(), "{}", output::without_tokens(&text));
+    } else {
+        let _ = error.print();
     }
 }
 
@@ -72,7 +85,9 @@ fn dispatch(options: &Options, command: &Command, refused_filter: Option<String>
 /// The last words: plain lines, or for a daemon that logs JSON one more line of it. Texts of the contract are always plain.
 fn report(failure: &Failure, options: &Options, command: &Command) {
     let is_json = config::log_format(options).is_ok_and(|format| format == LogFormat::Json);
-    if *command == Command::Run && is_json && !failure.verbatim {
+    // RUST_LOG may leave no place for it there.
+    let is_logged = tracing::enabled!(tracing::Level::ERROR);
+    if *command == Command::Run && is_json && is_logged && !failure.verbatim {
         let problem = failure.problem.as_deref();
         tracing::error!(
             exit_status = failure.class.exit() as u8,

@@ -108,8 +108,9 @@ async fn examine(options: &Options, environment: Environment<'_>) -> Vec<Check> 
     for (name, judged) in [("audience", audience), ("log", config::log_format(options).map(drop))] {
         checks.extend(judged.err().map(|failure| Check::fail(name, failure)));
     }
-    match (Config::resolve(options, environment), url) {
-        (Ok(config), _) => examine_online(&config, &mut checks).await,
+    let config = Config::resolve(options, environment);
+    match (&config, url) {
+        (Ok(config), _) => examine_online(config, &mut checks).await,
         (Err(_), Ok(url)) => {
             network::examine_address(options, &url, &mut checks).await;
             checks.push(Check::skipped("evidence", "the settings are not complete"));
@@ -119,7 +120,7 @@ async fn examine(options: &Options, environment: Environment<'_>) -> Vec<Check> 
             checks.push(Check::skipped("evidence", "the settings are not complete"));
         }
     }
-    state::examine(&config::state_dir(options), &mut checks);
+    state::examine(&config::state_dir(options), config.as_ref().ok(), &mut checks);
     checks
 }
 
@@ -144,9 +145,9 @@ fn print(checks: &[Check]) {
             Outcome::Skipped => ("skip", AnsiColor::BrightBlack),
         };
         let style = Style::new().bold().fg_color(Some(colour.into()));
-        let _ = writeln!(out, "{style}{word:<4}{style:#}  {:<15} {}", check.name, check.message);
+        output::written(writeln!(out, "{style}{word:<4}{style:#}  {:<15} {}", check.name, check.message));
         for hint in &check.hints {
-            let _ = writeln!(out, "      {:<15} {hint}", "");
+            output::written(writeln!(out, "      {:<15} {hint}", ""));
         }
     }
 }

@@ -133,6 +133,62 @@ async fn the_address_must_be_https_or_loopback() {
 }
 
 #[tokio::test]
+async fn an_address_that_cannot_be_read_keeps_its_password() {
+    let runner = Runner::bare().env("RUNNER_BOOTSTRAP_TOKEN", TOKEN);
+    let output = runner.env("RUNNER_CONTROL_PLANE_URL", "https://me:hunter2@edge example.com").run(&["enroll"]).await;
+    assert_eq!(output.status, 78, "{output:?}");
+    assert!(output.stderr.contains("is not a URL") && !output.stderr.contains("hunter2"), "{output:?}");
+}
+
+/// Line ends of the file that a variable came from are what nobody sees.
+#[tokio::test]
+async fn white_space_in_a_variable_is_shown() {
+    let base =
+        || Runner::bare().env("RUNNER_BOOTSTRAP_TOKEN", TOKEN).env("RUNNER_CONTROL_PLANE_URL", "https://e.example");
+    let cases = [
+        (
+            base().env("RUNNER_ATTESTATION_MODE", "aws-sts").env("AWS_REGION", "eu-west-1\r"),
+            "AWS_REGION=\"eu-west-1\\r\"",
+        ),
+        (base().env("RUNNER_ATTESTATION_MODE", "aws-sts").env("AWS_REGION", "eu-west-1 "), "AWS_REGION=\"eu-west-1 \""),
+        (base().env("RUNNER_AUDIENCE", "e.example\n"), "RUNNER_AUDIENCE=\"e.example\\n\""),
+        (base().env("RUNNER_LOG_FORMAT", " json"), "RUNNER_LOG_FORMAT=\" json\""),
+    ];
+    for (runner, shown) in cases {
+        let output = runner.run(&["enroll"]).await;
+        assert_eq!(output.status, 78, "{output:?}");
+        assert!(output.stderr.starts_with(&format!("error: {shown}")), "{shown}: {output:?}");
+        assert!(output.stderr.contains("hint: there is white space around it"), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_variable_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let no_text = std::ffi::OsStr::from_bytes(b"\xff");
+    let runner = Runner::bare().env("RUNNER_CONTROL_PLANE_URL", "https://e.example");
+    for (mode, name) in [
+        ("bootstrap-token", "RUNNER_ATTESTATION_MODE"),
+        ("bootstrap-token", "RUNNER_CONTROL_PLANE_URL"),
+        ("bootstrap-token", "RUNNER_AUDIENCE"),
+        ("bootstrap-token", "RUNNER_LOG_FORMAT"),
+        ("aws-sts", "AWS_REGION"),
+    ] {
+        let mut command = runner.command(&["enroll"]);
+        command.env("RUNNER_BOOTSTRAP_TOKEN", TOKEN).env("RUNNER_ATTESTATION_MODE", mode).env(name, no_text);
+        let output = crate::support::Output::of(command).await;
+        assert_eq!(output.status, 78, "{name}: {output:?}");
+        assert!(output.stderr.lines().next().unwrap().contains(name), "{name}: {output:?}");
+    }
+    // The order of the contract holds for it too.
+    let mut command = runner.command(&["enroll"]);
+    command.env("RUNNER_AUDIENCE", no_text);
+    let output = crate::support::Output::of(command).await;
+    let text = "RUNNER_ATTESTATION_MODE=bootstrap-token requires RUNNER_BOOTSTRAP_TOKEN";
+    assert_eq!(output.stderr.lines().next(), Some(text), "{output:?}");
+}
+
+#[tokio::test]
 async fn a_wrong_command_line_is_configuration() {
     let output = Runner::bare().run(&["enrol"]).await;
     assert_eq!(output.status, 78);

@@ -85,6 +85,36 @@ async fn status_of_a_runner_that_failed_last_and_of_one_that_is_over() {
     insta::assert_snapshot!("status damaged", settled(&runner, Some(&fake), &damaged.stdout));
 }
 
+/// A full disk below standard output must not look like evidence that was written.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn data_that_is_lost_is_no_success() {
+    let fake = Fake::start([]).await;
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for args in [&["attest", "--reveal"][..], &["enroll", "--output", "json"], &["doctor"], &["completions", "bash"]] {
+        let runner = Runner::bootstrap(&fake);
+        let mut child = runner.command(args).stdout(full()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut stderr = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).await.unwrap();
+        assert_eq!(child.wait().await.unwrap().code(), Some(78), "{args:?}: {stderr}");
+        assert_eq!(stderr.matches("error: cannot write to standard output").count(), 1, "{args:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_has_gone_is_no_failure() {
+    let fake = Fake::start([]).await;
+    for args in [&["attest"][..], &["enroll"], &["status"], &["doctor"], &["completions", "bash"], &["--help"]] {
+        let runner = Runner::bootstrap(&fake);
+        assert_eq!(runner.run(&["enroll"]).await.status, 0);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = runner.command(args);
+        command.stdout(writer.try_clone().unwrap()).stderr(writer);
+        assert_eq!(command.status().await.unwrap().code(), Some(0), "{args:?}");
+    }
+}
+
 #[tokio::test]
 async fn errors() {
     let cases = [
