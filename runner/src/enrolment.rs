@@ -231,12 +231,16 @@ impl Enroller {
 
 /// Overwrites what is secret in evidence that was sent.
 fn wipe(attestation: &mut Attestation<'_>) {
-    let (Attestation::BootstrapToken { token } | Attestation::GkeOidc { token } | Attestation::EksOidc { token }) =
-        attestation
-    else {
-        return;
+    let wipe = |text: &mut Cow<'_, str>| {
+        if let Cow::Owned(text) = text {
+            text.zeroize();
+        }
     };
-    if let Cow::Owned(text) = token {
-        text.zeroize();
+    match attestation {
+        Attestation::BootstrapToken { token } | Attestation::GkeOidc { token } | Attestation::EksOidc { token } => {
+            wipe(token);
+        }
+        Attestation::AwsSts(evidence) => evidence.headers.iter_mut().for_each(|(_, value)| wipe(value)),
+        Attestation::MtlsRenewal(_) => {}
     }
 }

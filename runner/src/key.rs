@@ -3,6 +3,8 @@
 //! Keys are made here, stored by [`crate::identity_store`] and never leave the machine. Signatures are deterministic (RFC 6979), so
 //! that a key gives the same CSR every time and a repeated request is the same request.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use der::{Encode as _, EncodePem as _, pem::LineEnding};
@@ -15,10 +17,11 @@ use x509_cert::name::Name;
 use x509_cert::request::RequestBuilder;
 use zeroize::Zeroizing;
 
-/// A P-256 private key; wiped from memory when dropped.
+/// A P-256 private key; wiped from memory when the last clone is dropped. All clones share one place, for what is moved about leaves
+/// copies behind that nobody wipes.
 #[derive(Clone)]
 pub struct Key {
-    signing: SigningKey,
+    signing: Arc<SigningKey>,
     spki: Vec<u8>,
 }
 
@@ -49,7 +52,7 @@ impl Key {
 
     fn new(signing: SigningKey) -> Result<Self, KeyError> {
         let spki = signing.verifying_key().to_public_key_der().map_err(|_| KeyError)?.into_vec();
-        Ok(Self { signing, spki })
+        Ok(Self { signing: Arc::new(signing), spki })
     }
 
     /// PKCS#8 PEM.
@@ -71,7 +74,7 @@ impl Key {
     pub fn csr(&self) -> Result<Csr, KeyError> {
         let subject: Name = "CN=rootpilot-runner".parse().map_err(|_| KeyError)?;
         let request = RequestBuilder::new(subject)
-            .and_then(|builder| builder.build::<_, DerSignature>(&self.signing))
+            .and_then(|builder| builder.build::<_, DerSignature>(&*self.signing))
             .map_err(|_| KeyError)?;
         let der = request.to_der().map_err(|_| KeyError)?;
         let pem = request.to_pem(LineEnding::LF).map_err(|_| KeyError)?;
