@@ -305,6 +305,8 @@ fn the_image_runs_as_nobody_and_takes_no_secrets_in() {
     assert!(stage.contains(&"USER 65532:65532") && stage.contains(&"ENTRYPOINT [\"/usr/local/bin/runner\"]"));
     assert!(!stage.iter().any(|line| line.starts_with("RUN ") || line.starts_with("ADD ")), "there is no shell");
     let ignored = text(&deploy("docker/Dockerfile.dockerignore"));
+    // It would make rustup fetch another toolchain than the image's.
+    assert!(ignored.lines().any(|line| line == "rust-toolchain.toml") && !file.contains("RUSTUP_TOOLCHAIN"));
     for secret in [".dev", ".git", "**/*.key.pem", "**/*.token", "**/worker-secrets.json"] {
         assert!(ignored.lines().any(|line| line == secret), "{secret}");
     }
