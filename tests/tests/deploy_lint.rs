@@ -307,6 +307,13 @@ fn the_image_runs_as_nobody_and_takes_no_secrets_in() {
     let ignored = text(&deploy("docker/Dockerfile.dockerignore"));
     // It would make rustup fetch another toolchain than the image's.
     assert!(ignored.lines().any(|line| line == "rust-toolchain.toml") && !file.contains("RUSTUP_TOOLCHAIN"));
+    // Cargo reads the manifest of every member.
+    let workspace = text(&places::root().join("Cargo.toml"));
+    let members = workspace.lines().find_map(|line| line.strip_prefix("members = [")).unwrap();
+    for member in members.split('"').skip(1).step_by(2).map(Path::new) {
+        let is_ignored = |path: &Path| ignored.lines().any(|line| Path::new(line) == path);
+        assert!(!member.ancestors().any(is_ignored), "{}", member.display());
+    }
     for secret in [".dev", ".git", "**/*.key.pem", "**/*.token", "**/worker-secrets.json"] {
         assert!(ignored.lines().any(|line| line == secret), "{secret}");
     }
