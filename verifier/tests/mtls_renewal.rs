@@ -14,7 +14,7 @@ use support::tampered::Open;
 use support::{Authority, Key, NOW, RUNNER_ID, Repeatable, TRUST_DOMAIN, allotment};
 use verifier::encoding::{b64url, sha256};
 use verifier::evidence::mtls_renewal::{EdgeClientCertificate, EdgeTlsFields, Expectations, ProvenCertificate, verify};
-use verifier::issuance::{IssuingCa, VerifiedCsr, ca, issue};
+use verifier::issuance::{IssuingCa, VerifiedCsr, ca, issue, spiffe_id};
 use verifier::registry::CertificateTerms;
 use verifier::rust_crypto::RustCrypto;
 use verifier::{Denial, UnixTime};
@@ -288,7 +288,8 @@ fn another_trust_domain_is_refused() {
     refused(scene.renew(), Reason::CertificateInvalid, "SPIFFE id");
 }
 
-/// A change to an otherwise good certificate, and the part of the detail that shows which check saw it.
+/// A change to an otherwise good certificate, and the part of the detail that shows which check saw it; a refused SPIFFE id speaks of the
+/// subject, too.
 type Change = (&'static str, &'static str, fn(&mut Open));
 
 const OTHER_SHAPES: &[Change] = &[
@@ -302,18 +303,24 @@ const OTHER_SHAPES: &[Change] = &[
     ("inner algorithm", "version or algorithm", |open| {
         open.tbs.signature.oid = der::oid::db::rfc5912::ECDSA_WITH_SHA_384;
     }),
-    ("no subject", "subject", |open| open.tbs.subject = x509_cert::name::Name::default()),
-    ("CN before O", "subject", |open| open.tbs.subject = format!("O=acme,CN={RUNNER_ID}").parse().unwrap()),
-    ("two O", "subject", |open| open.tbs.subject = format!("CN={RUNNER_ID},O=acme,O=acme").parse().unwrap()),
-    ("one RDN", "subject", |open| open.tbs.subject = format!("CN={RUNNER_ID}+O=acme").parse().unwrap()),
-    ("more in an RDN", "subject", |open| {
-        open.tbs.subject = format!("CN={RUNNER_ID},O=acme+OU=x").parse().unwrap();
+    ("no subject", ": subject", |open| open.tbs.subject = x509_cert::name::Name::default()),
+    ("CN before O", ": subject", |open| {
+        open.tbs.subject = format!("O=acme,CN={RUNNER_ID}").parse().unwrap();
     }),
-    ("tenant in capitals", "subject", |open| open.tbs.subject = format!("CN={RUNNER_ID},O=Acme").parse().unwrap()),
-    ("tenant with a slash", "subject", |open| {
-        open.tbs.subject = format!("CN={RUNNER_ID},O=acme/runner/x").parse().unwrap();
+    ("two O", ": subject", |open| {
+        open.tbs.subject = format!("CN={RUNNER_ID},O=acme,O=acme").parse().unwrap();
     }),
-    ("short runner id", "subject", |open| open.tbs.subject = "CN=abc,O=acme".parse().unwrap()),
+    ("one RDN", ": subject", |open| open.tbs.subject = format!("CN={RUNNER_ID}+O=acme").parse().unwrap()),
+    ("a third RDN", ": subject", |open| {
+        open.tbs.subject = format!("OU=x,CN={RUNNER_ID},O=acme").parse().unwrap();
+    }),
+    // Long enough to come behind in the set, where only its length tells.
+    ("more beside O", ": subject", |open| {
+        open.tbs.subject = format!("CN={RUNNER_ID},O=acme+OU={}", "x".repeat(40)).parse().unwrap();
+    }),
+    ("more beside CN", ": subject", |open| {
+        open.tbs.subject = format!("CN={RUNNER_ID}+OU={},O=acme", "x".repeat(40)).parse().unwrap();
+    }),
     ("another tenant", "SPIFFE id", |open| open.tbs.subject = format!("CN={RUNNER_ID},O=globex").parse().unwrap()),
     ("another runner", "SPIFFE id", |open| {
         open.tbs.subject = format!("CN={},O=acme", "a".repeat(26)).parse().unwrap();
@@ -384,6 +391,37 @@ const OTHER_SHAPES: &[Change] = &[
         open.tbs.key.algorithm.oid = rfc3280::EMAIL_ADDRESS;
     }),
 ];
+
+/// Names that no runner of ours can have, in a certificate that agrees with itself and is signed by our CA.
+#[test]
+fn names_that_could_not_be_ours_are_refused_whatever_the_spiffe_id_says() {
+    let base = Scene::new("EC:P-256");
+    let capitals = RUNNER_ID.to_uppercase();
+    let (short, long) = (&RUNNER_ID[1..], format!("{RUNNER_ID}a"));
+    let outside = format!("{}1", &RUNNER_ID[1..]);
+    let endless = "a".repeat(64);
+    let named = |tenant: &str, runner_id: &str| {
+        base.clone().tamper(|open| {
+            open.tbs.subject = format!("CN={runner_id},O={tenant}").parse().unwrap();
+            let uri = Ia5String::new(&spiffe_id(TRUST_DOMAIN, tenant, runner_id)).unwrap();
+            let names = SubjectAltName(vec![GeneralName::UniformResourceIdentifier(uri)]);
+            open.set_extension(rfc5280::ID_CE_SUBJECT_ALT_NAME, &names);
+        })
+    };
+    for (tenant, runner_id) in [
+        ("Acme", RUNNER_ID),
+        ("acme/runner/x", RUNNER_ID),
+        ("acme-", RUNNER_ID),
+        (&endless, RUNNER_ID),
+        ("acme", short),
+        ("acme", &long),
+        ("acme", &outside),
+        ("acme", &capitals),
+    ] {
+        refused(named(tenant, runner_id).renew(), Reason::CertificateInvalid, ": subject");
+    }
+    assert!(named("acme", RUNNER_ID).renew().is_ok(), "the tool itself breaks certificates");
+}
 
 fn id() -> String {
     format!("spiffe://edge.example.com/tenant/acme/runner/{RUNNER_ID}")
@@ -487,6 +525,13 @@ fn the_edge_speaks_only_when_it_verified() {
         let denial = EdgeClientCertificate::from_edge(EdgeTlsFields { rfc9440: Some(bad), ..fields }).unwrap_err();
         assert_eq!(denial.reason, Some(Reason::CertificateInvalid), "{bad}");
     }
+    // As large as a certificate may be, then one octet more.
+    let of = |octets: usize| {
+        let text = rfc9440(&vec![0; octets]);
+        EdgeClientCertificate::from_edge(EdgeTlsFields { rfc9440: Some(&text), ..fields })
+    };
+    assert!(of(16 * 1024).unwrap().is_some());
+    assert_eq!(of(16 * 1024 + 1).unwrap_err().reason, Some(Reason::CertificateInvalid));
 }
 
 #[test]

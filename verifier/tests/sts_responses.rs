@@ -143,4 +143,6 @@ fn a_cut_or_oversized_answer_is_told_apart() {
     ] {
         assert_eq!(call([Err(error)]).unwrap_err().code, code, "{error:?}");
     }
+    let too_large = call([Err(HttpError::TooLarge { status: 200 })]).unwrap_err();
+    assert!(too_large.detail.contains("larger than 64 KiB"), "{}", too_large.detail);
 }

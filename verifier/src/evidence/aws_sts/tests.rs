@@ -539,6 +539,28 @@ fn limits_come_first() {
     assert!(Request::good().with("x-amz-security-token", &"x".repeat(limits::SECURITY_TOKEN)).check().is_ok());
 }
 
+/// What is exactly as large as it may be is judged by what it says (PROTOCOL, Limits).
+#[test]
+fn limits_are_the_last_sizes_that_count() {
+    let longest = "x".repeat(limits::HEADER);
+    let mut many = Request::good();
+    for n in many.headers.len()..limits::HEADERS {
+        many = many.and(&format!("x-{n}"), "");
+    }
+    let mut largest = Request::good();
+    let sizes = largest.headers.iter().map(|(name, value)| name.len() + value.len());
+    let mut left = limits::HEADERS_TOTAL - sizes.sum::<usize>();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let value = &longest[..limits::HEADER.min(left - name.len())];
+        left -= name.len() + value.len();
+        largest = largest.and(name, value);
+    }
+    assert_eq!(left, 0);
+    for request in [many, largest, Request::good().and(&longest, ""), Request::good().and("a", &longest)] {
+        request.refused(Check::S4, Reason::HeaderNotAllowed);
+    }
+}
+
 #[test]
 fn a_mebibyte_anywhere_is_refused() {
     let huge = "A".repeat(1 << 20);

@@ -103,6 +103,24 @@ mod tests {
         assert_eq!(parse_gke_issuer(&scoped).unwrap().project, "example.com:acme-prod");
     }
 
+    /// The longest of each name is taken, and none that is longer by one.
+    #[test]
+    fn names_have_a_longest_length() {
+        let (project, label, domain) = ("a".repeat(30), "a".repeat(63), format!("{}.com", "d".repeat(59)));
+        let scoped = format!("{domain}:{project}");
+        for (part, longest) in
+            [("acme-prod", &project), ("acme-prod", &scoped), ("europe-west1-b", &label), ("runners", &label)]
+        {
+            assert!(parse_gke_issuer(&GKE.replace(part, longest)).is_some(), "{longest}");
+            for longer in [format!("a{longest}"), format!("{longest}a")] {
+                assert_eq!(parse_gke_issuer(&GKE.replace(part, &longer)), None, "{longer}");
+            }
+        }
+        let region = format!("eu-{}", "a".repeat(60));
+        assert!(parse_eks_issuer(&EKS.replace("eu-west-1", &region)).is_some());
+        assert_eq!(parse_eks_issuer(&EKS.replace("eu-west-1", &format!("{region}a"))), None);
+    }
+
     #[test]
     fn gke_refuses_everything_else() {
         for bad in [
