@@ -56,10 +56,13 @@ pub struct WebCrypto;
 /// A key inside WebCrypto, not extractable, and what it is used with.
 #[derive(Debug, Clone)]
 struct Imported {
-    algorithm: SignatureAlgorithm,
     key: JsValue,
     parameters: JsValue,
 }
+
+/// What stays with a public key: its import for one algorithm.
+#[derive(Debug, Clone)]
+struct Kept(SignatureAlgorithm, Imported);
 
 fn backend(error: &JsValue) -> BackendError {
     BackendError(js::describe(error))
@@ -106,7 +109,7 @@ async fn import(key: &PublicKey, algorithm: SignatureAlgorithm) -> Result<Import
             binding::import_key("raw", &Uint8Array::from(key.as_slice()), &parameters, false, &verify).await
         }
     };
-    imported.map(|key| Imported { algorithm, key, parameters }).map_err(|error| backend(&error))
+    imported.map(|key| Imported { key, parameters }).map_err(|error| backend(&error))
 }
 
 impl SignatureVerifier for WebCrypto {
@@ -117,13 +120,14 @@ impl SignatureVerifier for WebCrypto {
         message: &[u8],
         signature: &[u8],
     ) -> Result<bool, BackendError> {
-        let made = key.kept::<Imported>().filter(|made| made.algorithm == algorithm);
-        let imported = if let Some(made) = made {
-            made.clone()
-        } else {
-            let imported = import(key, algorithm).await?;
-            key.keep(imported.clone());
-            imported
+        let made;
+        let imported = match key.kept::<Kept>() {
+            Some(Kept(of, imported)) if *of == algorithm => imported,
+            _ => {
+                made = import(key, algorithm).await?;
+                key.keep(Kept(algorithm, made.clone()));
+                &made
+            }
         };
         // WebCrypto takes its copies before it returns the promise, so both may lie in wasm's memory.
         binding::verify(&imported.parameters, &imported.key, signature, message)
@@ -140,17 +144,17 @@ pub struct SigningKey(Imported);
 impl SigningKey {
     /// From PKCS#8 DER of a P-256 key.
     pub async fn import(pkcs8: &[u8]) -> Result<Self, BackendError> {
-        let (algorithm, parameters) = (SignatureAlgorithm::Es256, parameters(SignatureAlgorithm::Es256));
+        let parameters = parameters(SignatureAlgorithm::Es256);
         binding::import_key("pkcs8", &Uint8Array::from(pkcs8), &parameters, false, &usages("sign"))
             .await
-            .map(|key| Self(Imported { algorithm, key, parameters }))
+            .map(|key| Self(Imported { key, parameters }))
             .map_err(|error| backend(&error))
     }
 }
 
 impl IssuingKey for SigningKey {
     async fn sign(&self, message: &[u8]) -> Result<[u8; 64], BackendError> {
-        let Self(Imported { key, parameters, .. }) = self;
+        let Self(Imported { key, parameters }) = self;
         let signature = binding::sign(parameters, key, message).await.map_err(|error| backend(&error))?;
         Uint8Array::new(&signature)
             .to_vec()
