@@ -10,6 +10,7 @@
 //! Cargo is asked first whether the module changed at all, so that an unchanged worker costs no optimiser run.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -97,9 +98,41 @@ fn compile(profile: Profile) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(crate_dir()).args(["build", "--lib", "--target", "wasm32-unknown-unknown"]);
     if profile == Profile::Release {
-        command.args(["--profile", "worker"]);
+        command.args(["--profile", "worker"]).args(["--config", &anonymous()]);
     }
     process::run_quietly_on_stdout(&mut command)
+}
+
+/// Folders of this machine that panic messages would name, and what they say in their place.
+fn machine_paths() -> Vec<(PathBuf, &'static str)> {
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
+    let cargo = cargo.map(|cargo| (cargo.join("registry/src"), "crates"));
+    cargo.into_iter().chain([(paths::root().to_owned(), ".")]).collect()
+}
+
+/// Cargo configuration for a module that is the same wherever it is built.
+fn anonymous() -> String {
+    let flag = |(path, name): (PathBuf, &str)| format!("'--remap-path-prefix={}={name}'", path.display());
+    let flags: Vec<String> = machine_paths().into_iter().map(flag).collect();
+    format!("target.wasm32-unknown-unknown.rustflags=[{}]", flags.join(","))
+}
+
+/// Whether the bundle says nothing of the machine that built it; names the path if it does.
+pub fn names_no_machine(dir: &Path) -> Result<bool> {
+    let step = Step::begin("Bundle without paths of this machine");
+    let mut found = Vec::new();
+    for file in [SCRIPT, WASM] {
+        let octets = fs::read(dir.join(file))?;
+        let named = |path: &[u8]| octets.windows(path.len()).any(|window| window == path);
+        let named = machine_paths().into_iter().filter(|(path, _)| named(path.as_os_str().as_bytes()));
+        found.extend(named.map(|(path, _)| format!("{file} names {}", path.display())));
+    }
+    for line in &found {
+        note(line);
+    }
+    step.end(if found.is_empty() { "passed" } else { "FAILED" });
+    Ok(found.is_empty())
 }
 
 /// The module as cargo gives it.

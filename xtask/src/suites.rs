@@ -59,6 +59,7 @@ pub fn run(full: bool) -> Result<bool> {
     match bundle::build(&tools, Profile::Release) {
         Ok(dir) => {
             total.add(Count::of_one(size::keeps_to_budget(&tools, &dir)?));
+            total.add(Count::of_one(bundle::names_no_machine(&dir)?));
             let mut binaries = process::cargo();
             total.add(check("Binaries", binaries.args(["build", "--workspace", "--bins"]))?);
             let mut native = process::cargo();
