@@ -117,6 +117,31 @@ impl Scene {
         &self.ours
     }
 
+    /// Ours inside of a wrapper: a module that imports it from `OURS`, and whose function `wrapped` makes the class of an object from ours
+    /// and its name.
+    pub fn wrapped(&self, name: &str, wrapper: &str) -> Result<Worker> {
+        ensure!(wrapper.contains("// CLASSES"), "the wrapper has no place for the classes");
+        let folder = self.folder(&format!("{name}-bundle"));
+        edge_tests::workerd::copy_modules(&self.ours.bundle, &folder)?;
+        let class =
+            |(_, class): &(String, String)| format!("export const {class} = wrapped(ours.{class}, \"{class}\");");
+        let classes = self.ours.objects.iter().map(class).collect::<Vec<_>>().join("\n");
+        let text = wrapper.replace("OURS", &format!("./{}", self.ours.main)).replace("// CLASSES", &classes);
+        let main = format!("{name}.mjs");
+        std::fs::write(folder.join(&main), text)?;
+        Ok(Worker { bundle: folder, main, ..self.ours.clone() })
+    }
+
+    /// A worker of one module, for what has neither policy nor checks.
+    pub fn bare(&self, name: &str, module: &str, objects: &[&str]) -> Result<Worker> {
+        let folder = self.folder(&format!("{name}-bundle"));
+        std::fs::create_dir_all(&folder)?;
+        let main = format!("{name}.mjs");
+        std::fs::write(folder.join(&main), module)?;
+        let objects = objects.iter().map(|class| (class.to_uppercase(), (*class).to_owned())).collect();
+        Ok(Worker { bundle: folder, main, objects, texts: BTreeMap::new(), ..self.ours.clone() })
+    }
+
     /// The peer under a policy.
     pub fn peer(&self, policy: &Value) -> Worker {
         self.peer.clone().with("POLICY", policy.to_string())
@@ -129,7 +154,11 @@ impl Scene {
 
     /// The same with a worker of one's own that has ours inside.
     pub fn start_ours_as(&self, worker: &Worker, name: &str, policy: &Value) -> Result<Server> {
-        let server = self.start(worker, name)?;
+        self.in_force(self.start(worker, name)?, policy)
+    }
+
+    /// Puts a policy in force on ours.
+    pub fn in_force(&self, server: Server, policy: &Value) -> Result<Server> {
         let applied = self.admin(&server).try_apply(policy);
         ensure!(applied.status == 200, "the policy was refused: {}", applied.text());
         healthy(server)
@@ -142,12 +171,21 @@ impl Scene {
 
     /// Starts any worker on an empty storage.
     pub fn start(&self, worker: &Worker, name: &str) -> Result<Server> {
+        Server::start(&self.workerd, worker, &self.empty(name)?)
+    }
+
+    /// Starts any worker on an empty storage, with an inspector.
+    pub fn start_inspected(&self, worker: &Worker, name: &str) -> Result<Server> {
+        Server::start_inspected(&self.workerd, worker, &self.empty(name)?)
+    }
+
+    fn empty(&self, name: &str) -> Result<PathBuf> {
         interrupt::check()?;
         let folder = self.folder(name);
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
-        Server::start(&self.workerd, worker, &folder)
+        Ok(folder)
     }
 
     /// The operator of a server.
@@ -162,7 +200,7 @@ fn file_name(path: &str) -> Result<String> {
 }
 
 /// Waits until it says that it can enrol.
-fn healthy(server: Server) -> Result<Server> {
+pub fn healthy(server: Server) -> Result<Server> {
     let client = Client::new(&server.url());
     let until = Instant::now() + Duration::from_secs(30);
     loop {

@@ -10,6 +10,7 @@
 
 pub mod emulators;
 pub mod figures;
+pub mod inspector;
 pub mod load;
 pub mod process;
 pub mod stack;

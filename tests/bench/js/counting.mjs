@@ -28,7 +28,7 @@ function watch(sql) {
   }
 }
 
-function counting(Original) {
+function wrapped(Original) {
   class Counting extends Original {
     constructor(ctx, env) {
       watch(ctx.storage.sql);

@@ -13,9 +13,11 @@ mod verify;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use edge_tests::figures::{all_rounded, median, rounded};
 use edge_tests::workerd::Server;
+use serde_json::json;
 
 use crate::load::{Fired, Load, Shot, Until};
 use crate::material::is_enrolled;
@@ -144,6 +146,19 @@ fn alternate<T>(
         }
     }
     Ok((of_ours, of_peer))
+}
+
+/// What `js/floor.mjs` answers: a signature in base64.
+fn is_signed(body: &[u8]) -> Result<()> {
+    ensure!(body.len() == 88, "no signature");
+    Ok(())
+}
+
+/// A figure that has no goal, from its rounds.
+fn figure(id: &'static str, title: &'static str, unit: &'static str, rounds: &[f64]) -> Row {
+    let value = json!(rounded(median(rounds), 2));
+    let samples = json!({"ours": all_rounded(rounds, 3), "unit": unit});
+    Row { id, title, unit, ours: value.clone(), value, samples, ..Row::default() }
 }
 
 /// `name: 12.3 against 45.6` for each round.

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use edge_tests::workerd::Server;
 use serde_json::json;
 
 use super::{alternate, note_rounds};
-use crate::load::{Fired, Load, Until};
+use crate::load::{Fired, Load, Shot, Until};
 use crate::material::{Mint, is_allowed};
 use crate::report::Row;
 use crate::scene::Scene;
@@ -78,5 +78,38 @@ pub fn run(scene: &Scene) -> Result<Vec<Row>> {
         samples: json!({"peer": all_rounded(&alone, 0)}),
         ..Row::default()
     };
-    Ok(vec![main, extra])
+    Ok(vec![main, extra, yardstick(scene)?])
+}
+
+/// What the machine does with the least worker there is: by it figures of different machines can be compared.
+fn yardstick(scene: &Scene) -> Result<Row> {
+    let server = scene.start(&scene.bare("hello", include_str!("../js/hello.mjs"), &[])?, "hello")?;
+    let fire = |time| -> Result<f64> {
+        let load = Load {
+            address: server.address(),
+            path: "/",
+            connections: CONNECTIONS,
+            shots: [Shot::json("", None)].into(),
+            until: Until::Passed(time),
+            check: |body| {
+                ensure!(body == b"hello", "not the least worker");
+                Ok(())
+            },
+            keep: false,
+            forgiving: false,
+        };
+        Ok(load.fire()?.per_second())
+    };
+    fire(WARM_UP)?;
+    let rates = (0..3).map(|_| fire(ROUND)).collect::<Result<Vec<_>>>()?;
+    let value = json!(rounded(median(&rates), 0));
+    Ok(Row {
+        id: "hello",
+        title: "the machine: a JavaScript worker that says hello",
+        unit: "requests/s",
+        peer: value.clone(),
+        value,
+        samples: json!({"peer": all_rounded(&rates, 0)}),
+        ..Row::default()
+    })
 }
