@@ -92,7 +92,7 @@ fn admit(stack: &Stack, clusters: &[Cluster]) {
 }
 
 /// For each fault a cluster of either kind that has it.
-fn faulty<const N: usize>(stack: &Stack, faults: [(&str, Fault); N]) -> Vec<Cluster> {
+fn faulty(stack: &Stack, faults: &[(&str, Fault)]) -> Vec<Cluster> {
     let both = |name: &str| [name.to_owned(), format!("eks-{name}")];
     let all = faults.iter().flat_map(|(name, _)| both(name).map(|name| Cluster::new(stack, &name))).collect::<Vec<_>>();
     admit(stack, &all);
@@ -140,7 +140,7 @@ fn a_host_that_fails_is_unavailable_and_asked_again_once_it_is_well() {
         ("down-unclosed", json_body(r#"{"keys":"#.repeat(20_000))),
         ("down-name", json_body(format!(r#"{{"keys":[{{"{}":1}}]}}"#, "n".repeat(64 * 1024)))),
     ];
-    let all = faulty(&stack, faults);
+    let all = faulty(&stack, &faults);
     let started = Instant::now();
     std::thread::scope(|scope| {
         let calls: Vec<_> = all.iter().map(|cluster| scope.spawn(|| cluster.enroll(&stack))).collect();
@@ -177,7 +177,7 @@ fn one_strange_key_does_not_spoil_a_set() {
         ("odd-base64", JwksShape::MalformedBase64),
         ("odd-twins", JwksShape::DuplicateKids),
     ];
-    for cluster in &faulty(&stack, shapes.map(|(name, shape)| (name, Fault::Jwks { shape }))) {
+    for cluster in &faulty(&stack, &shapes.map(|(name, shape)| (name, Fault::Jwks { shape }))) {
         cluster.enroll(&stack).assert_status(200);
         cluster.enroll(&stack).assert_status(200);
         cluster
@@ -207,7 +207,7 @@ fn a_rotation_costs_one_fetch() {
 fn assert_rotation_costs_one_fetch(stack: &Stack, cluster: &Cluster) {
     cluster.enroll(stack).assert_status(200);
     let old = stack.issuer.signing_kid(&cluster.issuer);
-    let before = cluster.token(stack, |options| options.pod = "before-rotation".to_owned());
+    let before = cluster.token(stack, |options| "before-rotation".clone_into(&mut options.pod));
     stack
         .issuer
         .rotate(&cluster.issuer, Rotation { algorithm: KeyAlgorithm::ES256, keep_previous: true, sign_with_new: true });

@@ -163,7 +163,7 @@ fn the_first_checks_of_a_token_say_what_they_wanted_and_what_they_saw() {
         ("a.b".to_owned(), "K1", "three"),
         (header(json!({"alg": "PS256"})), "K2", "PS256"),
         (stack.eks_token("other-mode"), "K3", EKS_ISSUER),
-        (header(json!({"kid": "nobody's"})), "K4", "nobody's"),
+        (header(json!({"kid": "of-nobody"})), "K4", "of-nobody"),
     ] {
         let verdict = verify(&stack, &key, &evidence::token("gke-oidc", &token), Some(false));
         assert_trace(&verdict, &OIDC, Some(failed));
