@@ -46,7 +46,8 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 6] {
-        let title = if self.goal.is_some() { format!("{} {}", self.id, self.title) } else { self.title.to_owned() };
+        let title =
+            if self.id.starts_with('P') { format!("{} {}", self.id, self.title) } else { self.title.to_owned() };
         [
             title,
             shown(&self.ours, self.unit),

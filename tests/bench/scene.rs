@@ -154,11 +154,7 @@ impl Scene {
 
     /// The same with a worker of one's own that has ours inside.
     pub fn start_ours_as(&self, worker: &Worker, name: &str, policy: &Value) -> Result<Server> {
-        self.in_force(self.start(worker, name)?, policy)
-    }
-
-    /// Puts a policy in force on ours.
-    pub fn in_force(&self, server: Server, policy: &Value) -> Result<Server> {
+        let server = self.start(worker, name)?;
         let applied = self.admin(&server).try_apply(policy);
         ensure!(applied.status == 200, "the policy was refused: {}", applied.text());
         healthy(server)
@@ -171,21 +167,12 @@ impl Scene {
 
     /// Starts any worker on an empty storage.
     pub fn start(&self, worker: &Worker, name: &str) -> Result<Server> {
-        Server::start(&self.workerd, worker, &self.empty(name)?)
-    }
-
-    /// Starts any worker on an empty storage, with an inspector.
-    pub fn start_inspected(&self, worker: &Worker, name: &str) -> Result<Server> {
-        Server::start_inspected(&self.workerd, worker, &self.empty(name)?)
-    }
-
-    fn empty(&self, name: &str) -> Result<PathBuf> {
         interrupt::check()?;
         let folder = self.folder(name);
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
         }
-        Ok(folder)
+        Server::start(&self.workerd, worker, &folder)
     }
 
     /// The operator of a server.
@@ -200,7 +187,7 @@ fn file_name(path: &str) -> Result<String> {
 }
 
 /// Waits until it says that it can enrol.
-pub fn healthy(server: Server) -> Result<Server> {
+fn healthy(server: Server) -> Result<Server> {
     let client = Client::new(&server.url());
     let until = Instant::now() + Duration::from_secs(30);
     loop {

@@ -10,7 +10,6 @@
 
 pub mod emulators;
 pub mod figures;
-pub mod inspector;
 pub mod load;
 pub mod process;
 pub mod stack;

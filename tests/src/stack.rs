@@ -15,6 +15,7 @@
 mod admin;
 mod client;
 pub mod evidence;
+mod inspector;
 mod key;
 pub mod places;
 mod policy;
@@ -33,7 +34,6 @@ pub use self::key::{Key, b64url, leaf, leaf_der, leaf_pem, serial, sha256_b64url
 pub use self::policy::{ACME_ACCOUNT, ACME_ROLE, ACME_USER, EKS_ISSUER, GKE_ISSUER, REGION};
 pub use self::programs::{Ended, Host};
 use crate::emulators::{Credentials, IssuerConfig, OidcIssuer, StsConfig, StsEmulator, TokenOptions};
-use crate::inspector;
 use crate::process::{ChildProcess, Stream};
 
 /// Audience of the policy, and of evidence made here.

@@ -11,15 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::inspector::Profile;
 use crate::process::{ChildProcess, Stream};
 use crate::usage;
 
 /// workerd starts in a fraction of a second on an idle machine.
 const READY: Duration = Duration::from_mins(1);
-
-/// Name of the worker in the configuration.
-const SERVICE: &str = "main";
 
 /// What is served.
 #[derive(Debug, Clone)]
@@ -86,11 +82,11 @@ impl Worker {
             r#"using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
-    (name = "{SERVICE}", worker = .worker),
+    (name = "main", worker = .worker),
     (name = "internet", network = (allow = ["public", "private"])),
     (name = "disk", disk = (path = {disk}, writable = true)),
   ],
-  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "{SERVICE}")],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
 );
 const worker :Workerd.Worker = (
   modules = [
@@ -168,7 +164,6 @@ fn text(value: &str) -> String {
 pub struct Server {
     process: ChildProcess,
     address: SocketAddr,
-    inspector: Option<SocketAddr>,
     folder: PathBuf,
     /// From the start of the process to its listening.
     pub listening_after: Duration,
@@ -182,26 +177,20 @@ impl Server {
         Self::start_again(workerd, &config, folder)
     }
 
-    /// The same with an inspector, see [`crate::inspector`].
-    pub fn start_inspected(workerd: &Path, worker: &Worker, folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder)?;
-        let config = worker.write(folder)?;
-        Self::launch(Command::new(workerd).arg("serve").arg("--inspector-addr=127.0.0.1:0"), &config, folder, true)
-    }
-
-    /// The same as [`Self::start`] with everything written already: nothing but the process is started.
+    /// The same with everything written already: nothing but the process is started.
     pub fn start_again(workerd: &Path, config: &Path, folder: &Path) -> Result<Self> {
-        Self::launch(Command::new(workerd).arg("serve"), config, folder, false)
-    }
-
-    fn launch(command: &mut Command, config: &Path, folder: &Path, inspected: bool) -> Result<Self> {
-        command.arg("--control-fd=2").arg(config);
+        let mut command = Command::new(workerd);
+        command.arg("serve").arg("--control-fd=2").arg(config);
         let started = Instant::now();
-        let mut process = ChildProcess::spawn_without_stdout(command)?;
-        let address = listens(&mut process, "listen")?;
+        let mut process = ChildProcess::spawn_without_stdout(&mut command)?;
+        let line = process.wait_for_line(Stream::Stderr, "line that it listens", READY, |line| {
+            line.starts_with('{') && line.contains("\"listen\"")
+        })?;
         let listening_after = started.elapsed();
-        let inspector = inspected.then(|| listens(&mut process, "listen-inspector")).transpose()?;
-        Ok(Self { process, address, inspector, folder: folder.to_owned(), listening_after })
+        let said: Value = serde_json::from_str(&line).context("the line that it listens")?;
+        let port = said["port"].as_u64().and_then(|port| u16::try_from(port).ok()).context("no port was named")?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Ok(Self { process, address, folder: folder.to_owned(), listening_after })
     }
 
     /// Where it listens.
@@ -212,12 +201,6 @@ impl Server {
     /// The same as a URL without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    /// Looks at its isolate from now on, see [`Profile`].
-    pub fn profile(&self, interval: Duration) -> Result<Profile> {
-        let inspector = self.inspector.context("it was started without an inspector")?;
-        Profile::start(&inspector.to_string(), SERVICE, interval)
     }
 
     /// What it wrote to standard error.
@@ -240,17 +223,6 @@ impl Server {
         self.process.terminate()?;
         Ok(())
     }
-}
-
-/// Waits for `event` on the control channel; the port it names, on loopback.
-fn listens(process: &mut ChildProcess, event: &str) -> Result<SocketAddr> {
-    let named = format!("\"{event}\"");
-    let line = process.wait_for_line(Stream::Stderr, "line that it listens", READY, |line| {
-        line.starts_with('{') && line.contains(&named)
-    })?;
-    let said: Value = serde_json::from_str(&line).context("the line that it listens")?;
-    let port = said["port"].as_u64().and_then(|port| u16::try_from(port).ok()).context("no port was named")?;
-    Ok(SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
 #[cfg(test)]
