@@ -13,7 +13,7 @@ use edge_tests::stack::{AUDIENCE, Client, Key, evidence};
 use edge_tests::workerd::Server;
 use serde_json::{Value, json};
 
-use super::{Enrolment, alternate, figure, is_signed};
+use super::{Enrolment, alternate, beside, figure, is_signed};
 use crate::load::{Fired, Load, Shot, Until};
 use crate::material::{Enrolled, Mint, Pods, is_enrolled};
 use crate::report::Row;
@@ -75,16 +75,9 @@ fn floor(scene: &Scene, rounds: &[Pods]) -> Result<Row> {
     let fire = |round: &Pods| Load { check: is_signed, ..ONE_BY_ONE.load(&server, &round.shots, false) }.fire();
     fire(&rounds[0])?;
     let times = rounds.iter().map(|round| Ok(cpu_of(&server, || fire(round))?.0)).collect::<Result<Vec<_>>>()?;
-    let value = json!(rounded(median(&times), 2));
-    Ok(Row {
-        id: "cpu_floor",
-        title: "the same for a worker that writes one row, signs once, and checks nothing",
-        unit: "ms",
-        peer: value.clone(),
-        value,
-        samples: json!({"floor": all_rounded(&times, 3), "unit": "ms"}),
-        ..Row::default()
-    })
+    let title = "the same for a worker that writes one row, signs once, and checks nothing";
+    let samples = json!({"floor": all_rounded(&times, 3), "unit": "ms"});
+    Ok(beside("cpu_floor", title, "ms", rounded(median(&times), 2), samples))
 }
 
 /// Milliseconds on the processors for each request.

@@ -17,7 +17,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use edge_tests::figures::{all_rounded, median, rounded};
 use edge_tests::workerd::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::load::{Fired, Load, Shot, Until};
 use crate::material::is_enrolled;
@@ -159,6 +159,12 @@ fn figure(id: &'static str, title: &'static str, unit: &'static str, rounds: &[f
     let value = json!(rounded(median(rounds), 2));
     let samples = json!({"ours": all_rounded(rounds, 3), "unit": unit});
     Row { id, title, unit, ours: value.clone(), value, samples, ..Row::default() }
+}
+
+/// A figure of something else than ours, in the column of the peer.
+fn beside(id: &'static str, title: &'static str, unit: &'static str, value: f64, samples: Value) -> Row {
+    let value = json!(value);
+    Row { id, title, unit, peer: value.clone(), value, samples, ..Row::default() }
 }
 
 /// `name: 12.3 against 45.6` for each round.

@@ -13,7 +13,7 @@ use edge_tests::workerd::Server;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::{Enrolment, alternate, is_signed};
+use super::{Enrolment, alternate, beside, is_signed};
 use crate::load::{Load, Shot, Until};
 use crate::material::is_enrolled;
 use crate::report::Row;
@@ -59,16 +59,9 @@ pub fn run(scene: &Scene) -> Result<Vec<Row>> {
     )?;
     let (through, alone) = (median(&enrolled), median(&called));
     let added = through - alone;
-    let floor = rounded(median(&of_least) - alone, 2);
-    let floor = Row {
-        id: "sts_floor",
-        title: "the same for a worker that asks STS, writes one row, signs once, and checks nothing",
-        unit: "ms",
-        value: json!(floor),
-        peer: json!(floor),
-        samples: json!({"floor": all_rounded(&of_least, 3), "unit": "ms"}),
-        ..Row::default()
-    };
+    let title = "the same for a worker that asks STS, writes one row, signs once, and checks nothing";
+    let samples = json!({"floor": all_rounded(&of_least, 3), "unit": "ms"});
+    let floor = beside("sts_floor", title, "ms", rounded(median(&of_least) - alone, 2), samples);
     let main = Row {
         id: "P4",
         title: "POST /v1/enroll, aws-sts: added to a direct call of STS (in the column of the peer)",

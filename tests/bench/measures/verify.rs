@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use edge_tests::workerd::Server;
 use serde_json::json;
 
-use super::{alternate, note_rounds};
+use super::{alternate, beside, note_rounds};
 use crate::load::{Fired, Load, Shot, Until};
 use crate::material::{Mint, is_allowed};
 use crate::report::Row;
@@ -102,14 +102,6 @@ fn yardstick(scene: &Scene) -> Result<Row> {
     };
     fire(WARM_UP)?;
     let rates = (0..3).map(|_| fire(ROUND)).collect::<Result<Vec<_>>>()?;
-    let value = json!(rounded(median(&rates), 0));
-    Ok(Row {
-        id: "hello",
-        title: "the machine: a JavaScript worker that says hello",
-        unit: "requests/s",
-        peer: value.clone(),
-        value,
-        samples: json!({"peer": all_rounded(&rates, 0)}),
-        ..Row::default()
-    })
+    let title = "the machine: a JavaScript worker that says hello";
+    Ok(beside("hello", title, "requests/s", rounded(median(&rates), 0), json!({"peer": all_rounded(&rates, 0)})))
 }
