@@ -7,6 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import * as wasm from "./glue.js";
 import module from "./index_bg.wasm";
+import { within } from "./platform.mjs";
 
 wasm.initSync({ module });
 
@@ -117,19 +118,6 @@ const RETRY = 2_000;
 /** How long the `Revocation` object may take, milliseconds. */
 const LIMIT = 10_000;
 
-/** Rejects where `promise` takes too long. */
-async function limited(promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the Revocation object did not answer in time")), LIMIT);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 /** A tenant. The invariants stand in src/objects/tenant.rs. */
 export class Tenant extends DurableObject {
   /** The schema is in place, and what an earlier instance left in the outbox has been looked after. */
@@ -156,7 +144,10 @@ export class Tenant extends DurableObject {
       const revocation = this.env.REVOCATION.getByName("v1");
       for (let batch; (batch = transact(storage, wasm.tenant_undelivered)); ) {
         const [last, call] = batch;
-        const answer = await limited(revocation.decide(call));
+        const answer = await within(LIMIT, revocation.decide(call));
+        if (answer === undefined) {
+          throw new Error("the Revocation object did not answer in time");
+        }
         transact(storage, wasm.tenant_delivered, last, answer);
       }
       next = transact(storage, wasm.tenant_forget_ended);

@@ -12,6 +12,16 @@ use worker::Env;
 
 use crate::request::Request;
 
+mod binding {
+    use wasm_bindgen::prelude::*;
+
+    #[wasm_bindgen(module = "/js/platform.mjs")]
+    extern "C" {
+        #[wasm_bindgen(catch)]
+        pub async fn allows(env: &JsValue, binding: &str, key: &str) -> Result<JsValue, JsValue>;
+    }
+}
+
 /// Seconds an address stays shut out after too many refusals.
 const SHUT_OUT: i64 = 60;
 /// Addresses remembered at most; past this the oldest ends are dropped first.
@@ -75,9 +85,8 @@ impl<'a> Limits<'a> {
     }
 
     /// Asks a binding; where there is none, or it fails, the call goes on.
-    async fn allows(&self, binding: &str, address: &str) -> bool {
-        let Ok(limiter) = self.env.rate_limiter(binding) else { return true };
-        limiter.limit(address.to_owned()).await.map_or(true, |outcome| outcome.success)
+    async fn allows(&self, limit: &str, address: &str) -> bool {
+        binding::allows(self.env, limit, address).await.map_or(true, |allowed| allowed.is_truthy())
     }
 }
 

@@ -1,9 +1,7 @@
 //! A request as the platform gives it. Bound by hand: few things are asked of it, each of them once.
 
-use futures_util::StreamExt as _;
 use js_sys::Uint8Array;
 use wasm_bindgen::{JsCast as _, JsValue};
-use worker::worker_sys::web_sys;
 
 pub use self::binding::Incoming;
 
@@ -28,15 +26,17 @@ mod binding {
         #[wasm_bindgen(method, getter)]
         pub fn headers(this: &Incoming) -> Headers;
 
-        /// The whole body.
-        #[wasm_bindgen(method, catch, js_name = arrayBuffer)]
-        pub async fn array_buffer(this: &Incoming) -> Result<JsValue, JsValue>;
-
         #[derive(Debug, Clone)]
         pub type Headers;
 
         #[wasm_bindgen(method, catch)]
         pub fn get(this: &Headers, name: &str) -> Result<Option<String>, JsValue>;
+    }
+
+    #[wasm_bindgen(module = "/js/platform.mjs")]
+    extern "C" {
+        #[wasm_bindgen(catch)]
+        pub async fn body(request: &Incoming, max: usize) -> Result<JsValue, JsValue>;
     }
 }
 
@@ -89,34 +89,10 @@ impl Request {
         self.headers.get(name).ok().flatten()
     }
 
-    /// The body, at most `max` octets. One that says its length is read in one piece.
+    /// The body, at most `max` octets.
     pub async fn body(&self, max: usize) -> Result<Vec<u8>, BodyError> {
-        let length = self.header("content-length").and_then(|length| length.parse::<u64>().ok());
-        match length {
-            Some(length) if length > max as u64 => Err(BodyError::TooLarge),
-            Some(_) => {
-                let buffer = self.raw.array_buffer().await.map_err(|_| BodyError::Cut)?;
-                let body = Uint8Array::new(&buffer);
-                if body.length() as usize > max { Err(BodyError::TooLarge) } else { Ok(body.to_vec()) }
-            }
-            None => self.stream(max).await,
-        }
-    }
-
-    async fn stream(&self, max: usize) -> Result<Vec<u8>, BodyError> {
-        let raw: web_sys::Request = self.raw.clone().unchecked_into();
-        let Ok(mut stream) = worker::Request::from(raw).stream() else {
-            return Ok(Vec::new());
-        };
-        let mut body = Vec::new();
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| BodyError::Cut)?;
-            if body.len().saturating_add(chunk.len()) > max {
-                return Err(BodyError::TooLarge);
-            }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+        let body = binding::body(&self.raw, max).await.map_err(|_| BodyError::Cut)?;
+        body.dyn_into().map(|octets: Uint8Array| octets.to_vec()).map_err(|_| BodyError::TooLarge)
     }
 }
 

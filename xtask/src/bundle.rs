@@ -61,6 +61,17 @@ pub const WASM: &str = "index_bg.wasm";
 /// What takes the names out.
 pub const NAMELESS: [&str; 2] = ["--strip-debug", "--strip-producers"];
 
+/// For the size that is downloaded, which is compressed: Binaryen's inlining and its shared subexpressions save octets that gzip saves anyhow, and
+/// cost it the likeness of one function to another (docs/performance.md).
+const FOR_SIZE: [&str; 6] = [
+    "-Oz",
+    "--always-inline-max-function-size=0",
+    "--flexible-inline-max-function-size=0",
+    "--one-caller-inline-max-function-size=0",
+    "--skip-pass=local-cse",
+    "--skip-pass=memory-packing",
+];
+
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
 const WASM_FEATURES: [&str; 7] = [
     "--enable-mutable-globals",
@@ -145,8 +156,14 @@ fn crate_dir() -> PathBuf {
 }
 
 /// The module that JavaScript enters by.
-fn entry() -> PathBuf {
-    crate_dir().join("js/entry.mjs")
+const ENTRY: &str = "entry.mjs";
+
+/// Modules written in JavaScript, in order of their names.
+fn scripts() -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(crate_dir().join("js"))?.map(|file| Ok(file?.path()));
+    let mut files: Vec<PathBuf> = files.collect::<Result<_>>()?;
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// Folder of what wasm-bindgen makes.
@@ -166,8 +183,11 @@ fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
         }
         Profile::Dev => _ = fs::copy(bound.join(BOUND), dir.join(WASM))?,
     }
-    fs::copy(entry(), bound.join("entry.mjs"))?;
-    join(tools, profile, &bound.join("entry.mjs"), &dir.join(SCRIPT))
+    for script in scripts()? {
+        let name = script.file_name().context("a script without a name")?;
+        fs::copy(&script, bound.join(name))?;
+    }
+    join(tools, profile, &bound.join(ENTRY), &dir.join(SCRIPT))
 }
 
 /// Target `web`: the entry module instantiates, and takes a new instance when one has trapped.
@@ -188,7 +208,7 @@ pub fn named(tools: &Tools) -> Result<PathBuf> {
 /// For size first; `names` says what becomes of the names.
 pub fn optimise(tools: &Tools, from: &Path, to: &Path, names: &[&str]) -> Result<()> {
     let mut command = tools.command(Tools::npm_bin("wasm-opt"));
-    command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).arg("-Oz").args(names);
+    command.arg(from).arg("-o").arg(to).args(WASM_FEATURES).args(FOR_SIZE).args(names);
     process::run_quietly_on_stdout(&mut command)
 }
 
@@ -222,8 +242,11 @@ impl Stamp {
     fn new(tools: &Tools, profile: Profile) -> Result<Self> {
         let path = module(profile);
         let module = fs::read(&path).with_context(|| format!("cargo left no {}", path.display()))?;
-        let entry = fs::read_to_string(entry()).context("cannot read the entry module")?;
-        Ok(Self { profile, module, rest: format!("{}\n{entry}", tools.fingerprint) })
+        let mut rest = tools.fingerprint.clone();
+        for script in scripts()? {
+            rest += &fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
+        }
+        Ok(Self { profile, module, rest })
     }
 
     fn module_path(&self) -> PathBuf {

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use protocol::Code;
 use protocol::admin::{AuditType, BanRequest, MintRequest};
 use serde::Serialize;
@@ -12,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use verifier::Denial;
 use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
-use worker::{Delay, Env};
+use worker::Env;
 
 use super::policy::Call as PolicyCall;
 pub use super::policy::{Applicant, PolicyRead, PolicyWrite, StoredPolicy};
@@ -20,26 +18,29 @@ use super::revocation::Call as RevocationCall;
 pub use super::revocation::RevocationList;
 use super::shell::Answer;
 use super::tenant::{TenantCall, TenantRequest};
+use crate::platform::js;
 
 mod binding {
     use wasm_bindgen::prelude::*;
 
-    #[wasm_bindgen]
+    #[wasm_bindgen(module = "/js/platform.mjs")]
     extern "C" {
-        /// Stub of an object.
-        pub type Object;
-
-        /// The one method of an object, by RPC.
-        #[wasm_bindgen(method, catch)]
-        pub async fn decide(this: &Object, call: &str) -> Result<JsValue, JsValue>;
+        #[wasm_bindgen(catch)]
+        pub async fn decide(
+            env: &JsValue,
+            binding: &str,
+            name: &str,
+            call: &str,
+            limit: u32,
+        ) -> Result<JsValue, JsValue>;
     }
 }
 
 /// What an admin route answers, as the object wrote it.
 pub type Json = Box<RawValue>;
 
-/// How long an object may take.
-const LIMIT: Duration = Duration::from_secs(10);
+/// How long an object may take, milliseconds.
+const LIMIT: u32 = 10_000;
 /// Name of the objects there is one of.
 const THE_ONE: &str = "v1";
 
@@ -160,16 +161,11 @@ async fn call<C: Serialize, T: DeserializeOwned>(env: &Env, binding: &str, name:
 
 /// What the object says, within the limit.
 async fn decided(env: &Env, binding: &str, name: &str, call: &str) -> Result<String, Denial> {
-    let answer = std::pin::pin!(exchange(env, binding, name, call));
-    match select(answer, Delay::from(LIMIT)).await {
-        Either::Left((answer, _)) => answer.map_err(|error| failed(binding, &error)),
-        Either::Right(_) => Err(unavailable("did not answer in time")),
+    match binding::decide(env, binding, name, call, LIMIT).await {
+        Ok(answer) if answer.is_undefined() => Err(unavailable("did not answer in time")),
+        Ok(answer) => Ok(answer.as_string().unwrap_or_default()),
+        Err(error) => Err(failed(binding, &js::describe(&error))),
     }
-}
-
-async fn exchange(env: &Env, binding: &str, name: &str, call: &str) -> worker::Result<String> {
-    let object: binding::Object = env.durable_object(binding)?.get_by_name(name)?.into_rpc();
-    Ok(object.decide(call).await?.as_string().unwrap_or_default())
 }
 
 fn failed(binding: &str, cause: &dyn Display) -> Denial {

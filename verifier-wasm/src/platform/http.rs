@@ -1,72 +1,60 @@
 //! Outbound HTTP by `fetch`: redirects manual, whole time and body bounded. A response of one request is never shared with another.
 
-use std::time::Duration;
-
-use futures_util::StreamExt as _;
-use futures_util::future::{Either, select};
+use js_sys::{Array, Uint8Array};
 use verifier::ports::{HttpClient, HttpError, HttpRequest, HttpResponse};
-use wasm_bindgen::JsValue;
-use worker::{AbortController, Delay, Fetch, Headers, Method, Request, RequestInit, RequestRedirect, Response};
+use wasm_bindgen::{JsCast as _, JsValue};
+
+use super::js;
+
+mod binding {
+    use wasm_bindgen::prelude::*;
+
+    #[wasm_bindgen(module = "/js/platform.mjs")]
+    extern "C" {
+        #[wasm_bindgen(catch)]
+        pub async fn exchange(
+            url: &str,
+            headers: &JsValue,
+            content: Option<&str>,
+            limit: u32,
+            max: usize,
+        ) -> Result<JsValue, JsValue>;
+    }
+}
 
 /// `fetch` as HTTP client.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlatformFetch;
 
-fn outgoing(request: &HttpRequest) -> worker::Result<Request> {
-    let headers = Headers::new();
-    for (name, value) in &request.headers {
-        headers.set(name, value)?;
-    }
-    let mut init = RequestInit::new();
-    // `RequestRedirect::Error` fails at construction on workerd: manual, and the caller takes only the statuses it wants.
-    init.with_redirect(RequestRedirect::Manual).with_headers(headers);
-    match request.body {
-        Some(body) => init.with_method(Method::Post).with_body(Some(JsValue::from_str(body))),
-        None => init.with_method(Method::Get),
-    };
-    Request::new_with_init(&request.url, &init)
-}
-
-async fn read_body(response: &mut Response, status: u16, max: usize) -> Result<Vec<u8>, HttpError> {
-    let Ok(mut stream) = response.stream() else {
-        return Ok(Vec::new());
-    };
-    let mut body = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|_| HttpError::Cut)?;
-        if body.len().saturating_add(chunk.len()) > max {
-            return Err(HttpError::TooLarge { status });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-async fn exchange(request: Request, max_body: usize, abort: &AbortController) -> Result<HttpResponse, HttpError> {
-    let mut response =
-        Fetch::Request(request).send_with_signal(&abort.signal()).await.map_err(|_| HttpError::Connect)?;
-    let header = |name: &str| response.headers().get(name).ok().flatten();
-    let (content_type, cache_control) = (header("content-type"), header("cache-control"));
-    let status = response.status_code();
-    let body = read_body(&mut response, status, max_body).await?;
-    Ok(HttpResponse { status, content_type, cache_control, body })
-}
-
 impl HttpClient for PlatformFetch {
     async fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        let outgoing = outgoing(request).map_err(|_| HttpError::Connect)?;
-        let abort = AbortController::default();
-        let deadline = Delay::from(Duration::from_millis(u64::from(request.timeout_ms)));
-        let outcome = {
-            let answer = std::pin::pin!(exchange(outgoing, request.max_body, &abort));
-            match select(answer, deadline).await {
-                Either::Left((answer, _)) => Some(answer),
-                Either::Right(_) => None,
-            }
-        };
-        outcome.unwrap_or_else(|| {
-            abort.abort();
-            Err(HttpError::Timeout)
-        })
+        let headers: Vec<_> =
+            request.headers.iter().map(|(name, value)| (name.as_str(), JsValue::from_str(value))).collect();
+        let headers = js::object(&headers);
+        binding::exchange(&request.url, &headers, request.body, request.timeout_ms, request.max_body)
+            .await
+            .map_or(Err(HttpError::Connect), |outcome| read(&outcome))
+    }
+}
+
+/// `[status, content-type, cache-control, octets]`, or the name of a fault.
+fn read(outcome: &JsValue) -> Result<HttpResponse, HttpError> {
+    let Some(answer) = outcome.dyn_ref::<Array>() else {
+        return Err(match outcome.as_string().as_deref() {
+            Some("timeout") => HttpError::Timeout,
+            Some("cut") => HttpError::Cut,
+            _ => HttpError::Connect,
+        });
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a status has three digits")]
+    let status = answer.get(0).as_f64().unwrap_or_default() as u16;
+    match answer.get(3).dyn_ref::<Uint8Array>() {
+        Some(octets) => Ok(HttpResponse {
+            status,
+            content_type: answer.get(1).as_string(),
+            cache_control: answer.get(2).as_string(),
+            body: octets.to_vec(),
+        }),
+        None => Err(HttpError::TooLarge { status }),
     }
 }
