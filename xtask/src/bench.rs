@@ -156,12 +156,9 @@ fn runner() -> Result<PathBuf> {
 /// The loop inside the isolate: verifier and platform of the worker with an entry of its own, bound and optimised like the worker.
 fn isolate(tools: &Tools) -> Result<PathBuf> {
     let step = Step::begin("Loop inside the isolate");
-    let mut cargo = process::cargo();
-    cargo.args(["build", "--profile", "worker", "--package", "bench-isolate", "--target", "wasm32-unknown-unknown"]);
-    process::run_quietly_on_stdout(&mut cargo)?;
+    let module = bundle::compile(tools, "bench-isolate")?;
     let out = paths::target().join("bench/isolate");
     fs::create_dir_all(&out)?;
-    let module = paths::target().join("wasm32-unknown-unknown/worker/bench_isolate.wasm");
     bundle::bind(tools, &module, &out)?;
     let bound = out.join(bundle::BOUND);
     bundle::optimise(tools, &bound, &bound, &bundle::NAMELESS)?;

@@ -61,16 +61,9 @@ pub const WASM: &str = "index_bg.wasm";
 /// What takes the names out.
 pub const NAMELESS: [&str; 2] = ["--strip-debug", "--strip-producers"];
 
-/// For the size that is downloaded, which is compressed: Binaryen's inlining and its shared subexpressions save octets that gzip saves anyhow, and
-/// cost it the likeness of one function to another (docs/performance.md).
-const FOR_SIZE: [&str; 6] = [
-    "-Oz",
-    "--always-inline-max-function-size=0",
-    "--flexible-inline-max-function-size=0",
-    "--one-caller-inline-max-function-size=0",
-    "--skip-pass=local-cse",
-    "--skip-pass=memory-packing",
-];
+/// For the size that is downloaded, which is compressed: what Binaryen's inlining and its shared subexpressions save, gzip saves anyhow, and they
+/// cost it the likeness of one place to another (docs/performance.md).
+const FOR_SIZE: [&str; 3] = ["-Oz", "--one-caller-inline-max-function-size=0", "--skip-pass=local-cse"];
 
 /// Binaryen must not use features that workerd refuses, so `--all-features` is out.
 const WASM_FEATURES: [&str; 7] = [
@@ -91,52 +84,86 @@ pub fn build(tools: &Tools, profile: Profile) -> Result<PathBuf> {
     });
     let _lock = tools::lock(&paths::scratch(), "bundle.lock")?;
     let dir = profile.dir();
-    compile(profile)?;
-    let stamp = Stamp::new(tools, profile)?;
+    let module = match profile {
+        Profile::Release => compile(tools, "verifier-wasm")?,
+        Profile::Dev => compile_dev()?,
+    };
+    let stamp = Stamp::new(tools, profile, &module)?;
     if stamp.is_current(&dir) {
         step.end("unchanged");
         return Ok(dir);
     }
     stamp.forget()?;
-    pack(tools, profile, &dir)?;
+    pack(tools, profile, &module, &dir)?;
     stamp.keep()?;
     report(tools, &dir)?;
     step.end("built");
     Ok(dir)
 }
 
-fn compile(profile: Profile) -> Result<()> {
+fn compile_dev() -> Result<PathBuf> {
     let mut command = process::cargo();
-    command.current_dir(crate_dir()).args(["build", "--lib", "--target", "wasm32-unknown-unknown"]);
-    if profile == Profile::Release {
-        command.args(["--profile", "worker"]).args(["--config", &anonymous()]);
-    }
-    process::run_quietly_on_stdout(&mut command)
+    command.args(["build", "--lib", "--package", "verifier-wasm", "--target", TARGET]);
+    process::run_quietly_on_stdout(&mut command)?;
+    Ok(module(paths::target(), "debug", "verifier-wasm"))
 }
 
+/// Compiles a package as it is deployed; its module.
+///
+/// The standard library is compiled with it, for size and without the texts of panics, which nobody would hear: 28 KB less to download
+/// (docs/performance.md). That takes flags that are not stable, of a compiler that `rust-toolchain.toml` pins, and a target folder of its own: build
+/// scripts look whether such flags are allowed, and would be run anew at each turn.
+pub fn compile(tools: &Tools, package: &str) -> Result<PathBuf> {
+    let target = paths::target().join("deployed");
+    let mut command = process::cargo();
+    command.args(["build", "--lib", "--package", package, "--target", TARGET, "--profile", "worker"]);
+    command.arg("--target-dir").arg(&target).args(["--config", &flags(tools)?]);
+    if tools.std_source {
+        command.args(["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=optimize_for_size"]);
+        command.env("RUSTC_BOOTSTRAP", "1");
+    } else {
+        note(
+            "no source of the standard library (rustup component add rust-src): the bundle will be about 28 KB larger",
+        );
+    }
+    process::run_quietly_on_stdout(&mut command)?;
+    Ok(module(&target, "worker", package))
+}
+
+fn module(target: &Path, profile: &str, package: &str) -> PathBuf {
+    target.join(TARGET).join(profile).join(package.replace('-', "_")).with_extension("wasm")
+}
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
 /// Folders of this machine that panic messages would name, and what they say in their place.
-fn machine_paths() -> Vec<(PathBuf, &'static str)> {
+fn machine_paths() -> Result<Vec<(PathBuf, &'static str)>> {
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
     let cargo = cargo.map(|cargo| (cargo.join("registry/src"), "crates"));
-    cargo.into_iter().chain([(paths::root().to_owned(), ".")]).collect()
+    Ok(cargo.into_iter().chain([(tools::sysroot()?, "rust"), (paths::root().to_owned(), ".")]).collect())
 }
 
-/// Cargo configuration for a module that is the same wherever it is built.
-fn anonymous() -> String {
-    let flag = |(path, name): (PathBuf, &str)| format!("'--remap-path-prefix={}={name}'", path.display());
-    let flags: Vec<String> = machine_paths().into_iter().map(flag).collect();
-    format!("target.wasm32-unknown-unknown.rustflags=[{}]", flags.join(","))
+/// Cargo configuration for a module that is small, and the same wherever it is built.
+fn flags(tools: &Tools) -> Result<String> {
+    let anonymous = |(path, name): (PathBuf, &str)| format!("--remap-path-prefix={}={name}", path.display());
+    let mut flags: Vec<String> = machine_paths()?.into_iter().map(anonymous).collect();
+    if tools.std_source {
+        flags.extend(["-Zunstable-options", "-Cpanic=immediate-abort"].map(str::to_owned));
+    }
+    let flags: Vec<String> = flags.iter().map(|flag| format!("'{flag}'")).collect();
+    Ok(format!("target.{TARGET}.rustflags=[{}]", flags.join(",")))
 }
 
 /// Whether the bundle says nothing of the machine that built it; names the path if it does.
 pub fn names_no_machine(dir: &Path) -> Result<bool> {
     let step = Step::begin("Bundle without paths of this machine");
+    let machine_paths = machine_paths()?;
     let mut found = Vec::new();
     for file in [SCRIPT, WASM] {
         let octets = fs::read(dir.join(file))?;
         let named = |path: &[u8]| octets.windows(path.len()).any(|window| window == path);
-        let named = machine_paths().into_iter().filter(|(path, _)| named(path.as_os_str().as_bytes()));
+        let named = machine_paths.iter().filter(|(path, _)| named(path.as_os_str().as_bytes()));
         found.extend(named.map(|(path, _)| format!("{file} names {}", path.display())));
     }
     for line in &found {
@@ -144,11 +171,6 @@ pub fn names_no_machine(dir: &Path) -> Result<bool> {
     }
     step.end(if found.is_empty() { "passed" } else { "FAILED" });
     Ok(found.is_empty())
-}
-
-/// The module as cargo gives it.
-fn module(profile: Profile) -> PathBuf {
-    paths::target().join("wasm32-unknown-unknown").join(profile.cargo_dir()).join("verifier_wasm.wasm")
 }
 
 fn crate_dir() -> PathBuf {
@@ -170,13 +192,14 @@ fn scripts() -> Result<Vec<PathBuf>> {
 fn bound(profile: Profile) -> PathBuf {
     paths::scratch().join(format!("bound-{}", profile.cargo_dir()))
 }
-fn pack(tools: &Tools, profile: Profile, dir: &Path) -> Result<()> {
+
+fn pack(tools: &Tools, profile: Profile, module: &Path, dir: &Path) -> Result<()> {
     let bound = bound(profile);
     for fresh in [&bound, &dir.to_owned()] {
         remove(fs::remove_dir_all(fresh))?;
         fs::create_dir_all(fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
     }
-    bind(tools, &module(profile), &bound)?;
+    bind(tools, module, &bound)?;
     match profile {
         Profile::Release => {
             optimise(tools, &bound.join(BOUND), &dir.join(WASM), &NAMELESS)?;
@@ -239,9 +262,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn new(tools: &Tools, profile: Profile) -> Result<Self> {
-        let path = module(profile);
-        let module = fs::read(&path).with_context(|| format!("cargo left no {}", path.display()))?;
+    fn new(tools: &Tools, profile: Profile, module: &Path) -> Result<Self> {
+        let module = fs::read(module).with_context(|| format!("cargo left no {}", module.display()))?;
         let mut rest = tools.fingerprint.clone();
         for script in scripts()? {
             rest += &fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;

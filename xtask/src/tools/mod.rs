@@ -2,7 +2,7 @@
 //!
 //! | from | what | where |
 //! |---|---|---|
-//! | rustup | the wasm target | the active toolchain |
+//! | rustup | the wasm target, the source of the standard library | the active toolchain |
 //! | crates.io | wasm-bindgen-cli, wasm-pack | the cache, a folder per version |
 //! | npm | wrangler, workerd, Miniflare, wasm-opt, esbuild, Node.js 24 | `node_modules` |
 //!
@@ -38,6 +38,8 @@ pub struct Tools {
     pub wasm_bindgen: PathBuf,
     /// `wasm-pack`, when the need was [`Need::Test`].
     pub wasm_pack: Option<PathBuf>,
+    /// Whether the bundle gets a standard library of its own: the toolchain has the source.
+    pub std_source: bool,
     /// One word per tool and version; what was made with other tools is stale.
     pub fingerprint: String,
 }
@@ -72,6 +74,7 @@ impl Tools {
 /// Installs what is missing for `need`. Cheap when all is there.
 pub fn prepare(need: Need) -> Result<Tools> {
     wasm_target::ensure()?;
+    let std_source = wasm_target::ensure_source();
     let bindgen = cargo_tools::wasm_bindgen_cli()?;
     let mut wanted = vec![&bindgen];
     if need == Need::Test {
@@ -79,11 +82,12 @@ pub fn prepare(need: Need) -> Result<Tools> {
     }
     cargo_tools::ensure(&wanted)?;
     let node = npm::ensure()?;
-    let fingerprint = format!("{bindgen} {}", npm::lock_hash()?);
+    let fingerprint = format!("{bindgen} {} std-source={std_source}", npm::lock_hash()?);
     Ok(Tools {
         node,
         wasm_bindgen: bindgen.bin_dir(),
         wasm_pack: (need == Need::Test).then(|| cargo_tools::WASM_PACK.program("wasm-pack")),
+        std_source,
         fingerprint,
     })
 }
@@ -91,6 +95,11 @@ pub fn prepare(need: Need) -> Result<Tools> {
 /// Installs the packages of the lock file in `source` into `to/node_modules`, unless they are there.
 pub fn install_packages(source: &Path, to: &Path) -> Result<()> {
     npm::install_elsewhere(source, to)
+}
+
+/// Folder of the active toolchain.
+pub fn sysroot() -> Result<PathBuf> {
+    wasm_target::sysroot()
 }
 
 /// The workerd program of this platform.

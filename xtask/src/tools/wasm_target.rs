@@ -1,11 +1,12 @@
-//! The standard library for `wasm32-unknown-unknown`.
+//! The standard library for `wasm32-unknown-unknown`: compiled, for tests, and its source, for a bundle that has its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, anyhow};
 
-use crate::{process, progress::Step};
+use crate::process;
+use crate::progress::{Step, note};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -14,23 +15,45 @@ pub fn ensure() -> Result<()> {
     if present() {
         return Ok(());
     }
-    let step = Step::begin(format!("rustup target add {TARGET}"));
-    // `rustup target add` needs the toolchain by name where automatic installation is off.
-    let active = process::capture(rustup().args(["show", "active-toolchain"]));
-    let added = active.and_then(|line| {
-        let toolchain = line.split_whitespace().next().unwrap_or("stable").to_owned();
-        process::run_quietly_on_stdout(rustup().args(["target", "add", "--toolchain", &toolchain, TARGET]))
-    });
-    added.map_err(|error| anyhow!("{error:#}\n{ADVICE}"))?;
+    add("target", TARGET).map_err(|error| anyhow!("{error:#}\n{ADVICE}"))
+}
+
+/// Adds the source to the active toolchain when it is not there; whether it is now.
+pub fn ensure_source() -> bool {
+    let there = || sysroot().is_ok_and(|root| root.join("lib/rustlib/src/rust/library/Cargo.lock").is_file());
+    if there() {
+        return true;
+    }
+    if let Err(error) = add("component", "rust-src") {
+        note(format_args!("{error:#}"));
+    }
+    there()
+}
+
+/// Folder of the active toolchain.
+pub fn sysroot() -> Result<PathBuf> {
+    process::capture(rustc().args(["--print", "sysroot"])).map(PathBuf::from)
+}
+
+/// `rustup <kind> add <name>`, which needs the toolchain by name where automatic installation is off.
+fn add(kind: &str, name: &str) -> Result<()> {
+    let step = Step::begin(format!("rustup {kind} add {name}"));
+    let active = process::capture(rustup().args(["show", "active-toolchain"]))?;
+    let toolchain = active.split_whitespace().next().unwrap_or("stable");
+    process::run_quietly_on_stdout(rustup().args([kind, "add", "--toolchain", toolchain, name]))?;
     step.end("installed");
     Ok(())
 }
 
 fn present() -> bool {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = Command::new(rustc);
-    command.current_dir(crate::paths::root()).args(["--print", "target-libdir", "--target", TARGET]);
-    process::capture(&mut command).is_ok_and(|dir| Path::new(&dir).is_dir())
+    let directory = process::capture(rustc().args(["--print", "target-libdir", "--target", TARGET]));
+    directory.is_ok_and(|directory| Path::new(&directory).is_dir())
+}
+
+fn rustc() -> Command {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.current_dir(crate::paths::root());
+    command
 }
 
 fn rustup() -> Command {
