@@ -79,7 +79,8 @@ export async function exchange(url, headers, content, limit, max) {
 
 /** What an object of the binding answers to `call`, by RPC; `undefined` when it takes longer than `limit`, milliseconds. */
 export function decide(env, binding, name, call, limit) {
-  return within(limit, env[binding].getByName(name).decide(call));
+  // A copy, since what lies in wasm's memory would cross with all of that.
+  return within(limit, env[binding].getByName(name).decide(call.slice()));
 }
 
 /** What the data centre's cache has under a URL: `[octets, fetched at, fresh for]` as they were put. */

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use js_sys::Array;
+use js_sys::{Array, Uint8Array};
 use protocol::Code;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -46,23 +46,23 @@ pub fn refuse(in_object: bool, cause: String) -> Array {
 
 /// One call to the `Policy` object.
 #[wasm_bindgen]
-pub fn policy_decide(sql: &Database, call: &str) -> Result<String, JsValue> {
+pub fn policy_decide(sql: &Database, call: &[u8]) -> Result<Vec<u8>, JsValue> {
     policy::decide(sql, call, clock::now()).map_err(thrown)
 }
 
 /// One call to the `Revocation` object.
 #[wasm_bindgen]
-pub fn revocation_decide(sql: &Database, call: &str) -> Result<String, JsValue> {
+pub fn revocation_decide(sql: &Database, call: &[u8]) -> Result<Vec<u8>, JsValue> {
     revocation::decide(sql, call, clock::now()).map_err(thrown)
 }
 
 /// One call to a `Tenant` object: `[answer, ready, milliseconds to the alarm or undefined]`.
 #[wasm_bindgen]
-pub fn tenant_decide(sql: &Database, call: &str, ready: bool, armed: bool) -> Result<Array, JsValue> {
+pub fn tenant_decide(sql: &Database, call: &[u8], ready: bool, armed: bool) -> Result<Array, JsValue> {
     let known = Known { ready, armed };
     let decided = tenant::decide(sql, call, known, clock::now(), &PlatformEntropy).map_err(thrown)?;
     let Decided { answer, ready, alarm } = decided;
-    Ok(Array::of3(&JsValue::from_str(&answer), &JsValue::from_bool(ready), &milliseconds(alarm)))
+    Ok(Array::of3(&Uint8Array::from(answer.as_slice()), &JsValue::from_bool(ready), &milliseconds(alarm)))
 }
 
 /// What a `Tenant` object has to deliver: `[number of the last entry, call]`, or `undefined`.
@@ -70,12 +70,12 @@ pub fn tenant_decide(sql: &Database, call: &str, ready: bool, armed: bool) -> Re
 pub fn tenant_undelivered(sql: &Database) -> Result<Option<Array>, JsValue> {
     let batch = tenant::undelivered(sql).map_err(thrown)?;
     #[expect(clippy::cast_precision_loss, reason = "row numbers lie within 53 bits")]
-    Ok(batch.map(|batch| Array::of2(&JsValue::from_f64(batch.last as f64), &JsValue::from_str(&batch.call))))
+    Ok(batch.map(|batch| Array::of2(&JsValue::from_f64(batch.last as f64), &Uint8Array::from(batch.call.as_slice()))))
 }
 
 /// A batch was delivered, with this answer.
 #[wasm_bindgen]
-pub fn tenant_delivered(sql: &Database, last: f64, answer: &str) -> Result<(), JsValue> {
+pub fn tenant_delivered(sql: &Database, last: f64, answer: &[u8]) -> Result<(), JsValue> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it came from tenant_undelivered")]
     tenant::delivered(sql, last as u64, answer).map_err(thrown)
 }

@@ -1,13 +1,12 @@
 //! Calls to the objects, each with a limit: an object that hangs never hangs its caller.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 
+use js_sys::Uint8Array;
 use protocol::Code;
 use protocol::admin::{AuditType, BanRequest, MintRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use verifier::Denial;
 use verifier::registry::{AdminContext, Allotment, Appraisal, EnrollCommand, PageQuery, RenewCommand, VerifyCommand};
 use worker::Env;
@@ -16,7 +15,8 @@ use super::policy::Call as PolicyCall;
 pub use super::policy::{Applicant, PolicyRead, PolicyWrite, StoredPolicy};
 use super::revocation::Call as RevocationCall;
 pub use super::revocation::RevocationList;
-use super::shell::Answer;
+pub use super::shell::Json;
+use super::shell::{Answer, Fault, pack, unpack};
 use super::tenant::{TenantCall, TenantRequest};
 use crate::platform::js;
 
@@ -30,14 +30,11 @@ mod binding {
             env: &JsValue,
             binding: &str,
             name: &str,
-            call: &str,
+            call: &[u8],
             limit: u32,
         ) -> Result<JsValue, JsValue>;
     }
 }
-
-/// What an admin route answers, as the object wrote it.
-pub type Json = Box<RawValue>;
 
 /// How long an object may take, milliseconds.
 const LIMIT: u32 = 10_000;
@@ -152,26 +149,32 @@ async fn tenant<T: DeserializeOwned>(env: &Env, name: &str, tenant_call: TenantC
 
 /// One call to one object.
 async fn call<C: Serialize, T: DeserializeOwned>(env: &Env, binding: &str, name: &str, call: &C) -> Result<T, Denial> {
-    let answer = match serde_json::to_string(call) {
-        Ok(call) => decided(env, binding, name, &call).await?,
-        Err(error) => return Err(failed(binding, &error)),
-    };
-    serde_json::from_str::<Answer<T>>(&answer).map_err(|error| failed(binding, &error))?.into()
+    let fault = |Fault(cause)| failed(binding, &cause);
+    let answer = decided(env, binding, name, &pack(call).map_err(fault)?).await?;
+    unpack::<Answer<T>>(&answer).map_err(fault)?.into()
 }
 
 /// What the object says, within the limit.
-async fn decided(env: &Env, binding: &str, name: &str, call: &str) -> Result<String, Denial> {
+async fn decided(env: &Env, binding: &str, name: &str, call: &[u8]) -> Result<Vec<u8>, Denial> {
     match binding::decide(env, binding, name, call, LIMIT).await {
         Ok(answer) if answer.is_undefined() => Err(unavailable("did not answer in time")),
-        Ok(answer) => Ok(answer.as_string().unwrap_or_default()),
+        Ok(answer) => Ok(Uint8Array::new(&answer).to_vec()),
         Err(error) => Err(failed(binding, &js::describe(&error))),
     }
 }
 
-fn failed(binding: &str, cause: &dyn Display) -> Denial {
-    let cause = cause.to_string();
-    worker::console_error!("{}", serde_json::json!({ "event": "object_failed", "object": binding, "cause": cause }));
+fn failed(binding: &str, cause: &str) -> Denial {
+    let fault = ObjectFault { event: "object_failed", object: binding, cause };
+    worker::console_error!("{}", serde_json::to_string(&fault).unwrap_or_default());
     unavailable("failed")
+}
+
+/// A line of the log.
+#[derive(Serialize)]
+struct ObjectFault<'a> {
+    event: &'static str,
+    object: &'a str,
+    cause: &'a str,
 }
 
 /// The 503 of an object that `what`.

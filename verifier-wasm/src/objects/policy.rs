@@ -9,7 +9,7 @@ use verifier::registry::page::{Paging, decimal_cursor};
 use verifier::{Denial, UnixTime};
 
 use super::schema;
-use super::shell::{Answer, Fault, encode};
+use super::shell::{Answer, Fault, encode, encode_json, unpack};
 use super::sql::{Row, Sql, row_number};
 
 /// Applied policies remembered in the audit log.
@@ -77,15 +77,15 @@ pub enum PolicyRead {
 }
 
 /// Answers one call.
-pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault> {
-    let call: Call = serde_json::from_str(text)?;
+pub fn decide(sql: &dyn Sql, message: &[u8], now: UnixTime) -> Result<Vec<u8>, Fault> {
+    let call: Call = unpack(message)?;
     schema::migrate(sql, schema::POLICY)?;
     match &call {
         Call::Read(etag) => encode(Answer::Ok(read(sql, etag.as_deref())?)),
         Call::Write(write) => encode(store(sql, write, now)?),
         Call::Refused(applicant, code) => encode(Answer::Ok(record(sql, applicant, Some(*code), now)?)),
         Call::TenantKnown(tenant) => encode(Answer::Ok(knows(sql, tenant)?)),
-        Call::Audit(query) => encode(audit(sql, query)?),
+        Call::Audit(query) => encode_json(audit(sql, query)?),
     }
 }
 

@@ -7,7 +7,7 @@ use verifier::issuance::{CrlDraft, CrlEntry, Serial};
 use verifier::registry::{CRL_PERIOD_SECS, Revocation as Entry, RevocationReason};
 
 use super::schema;
-use super::shell::{Answer, Fault, encode};
+use super::shell::{Answer, Fault, encode, unpack};
 use super::sql::{Row, Sql, unreadable};
 
 /// What is asked.
@@ -41,8 +41,8 @@ impl RevocationList {
 }
 
 /// Answers one call.
-pub fn decide(sql: &dyn Sql, text: &str, now: UnixTime) -> Result<String, Fault> {
-    let call: Call = serde_json::from_str(text)?;
+pub fn decide(sql: &dyn Sql, message: &[u8], now: UnixTime) -> Result<Vec<u8>, Fault> {
+    let call: Call = unpack(message)?;
     schema::migrate(sql, schema::REVOCATION)?;
     match call {
         Call::Add(entries) => encode(Answer::Ok(add(sql, &entries)?)),

@@ -24,7 +24,7 @@ use verifier::registry::{
 
 use super::revocation::Call as RevocationCall;
 use super::schema;
-use super::shell::{Answer, Fault, encode};
+use super::shell::{Answer, Fault, encode, encode_json, pack, unpack};
 use super::sql::{Sql, Untouched};
 use super::tenant_store::SqlStore;
 
@@ -55,7 +55,7 @@ pub enum TenantCall<'a> {
     /// [`verify`].
     Verify(Cow<'a, VerifyCommand>),
     /// [`tokens::mint`].
-    Mint(Cow<'a, AdminContext>, MintRequest),
+    Mint(Cow<'a, AdminContext>, #[serde(with = "json")] MintRequest),
     /// [`tokens::list`].
     Tokens(PageQuery),
     /// [`tokens::revoke`].
@@ -65,7 +65,7 @@ pub enum TenantCall<'a> {
     /// [`runners::show`].
     Runner(Cow<'a, str>),
     /// [`runners::ban`].
-    Ban(Cow<'a, AdminContext>, Cow<'a, str>, BanRequest),
+    Ban(Cow<'a, AdminContext>, Cow<'a, str>, #[serde(with = "json")] BanRequest),
     /// [`runners::unban`].
     Unban(Cow<'a, AdminContext>, Cow<'a, str>),
     /// [`runners::evict`].
@@ -74,6 +74,23 @@ pub enum TenantCall<'a> {
     Refused(Cow<'a, AdminContext>, AuditType, Option<Cow<'a, str>>, Code),
     /// [`audit::list`].
     Audit(PageQuery),
+}
+
+/// Bodies of admin calls cross as JSON: their members may be missing, which takes names.
+mod json {
+    use std::borrow::Cow;
+
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<T: Serialize, S: Serializer>(body: &T, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&serde_json::to_string(body).map_err(S::Error::custom)?)
+    }
+
+    pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+        serde_json::from_str(&Cow::<str>::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 impl TenantCall<'_> {
@@ -100,7 +117,7 @@ pub struct Known {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Decided {
     /// For the worker.
-    pub answer: String,
+    pub answer: Vec<u8>,
     /// Whether the instance is [`Known::ready`] now.
     pub ready: bool,
     /// When the alarm is to go off, if it is to be set.
@@ -110,12 +127,12 @@ pub struct Decided {
 /// Answers one call. One that only reads creates nothing: a tenant without a schema is answered for as the empty one (CHECKS B1).
 pub fn decide(
     sql: &dyn Sql,
-    text: &str,
+    message: &[u8],
     known: Known,
     now: UnixTime,
     entropy: &impl Entropy,
 ) -> Result<Decided, Fault> {
-    let request: TenantRequest<'_> = serde_json::from_str(text)?;
+    let request: TenantRequest<'_> = unpack(message)?;
     let only_reads = request.call.only_reads();
     if !known.ready {
         if only_reads && !schema::is_present(sql)? {
@@ -137,7 +154,7 @@ pub struct Batch {
     /// Number of the last one, for [`delivered`].
     pub last: u64,
     /// The call that hands them over.
-    pub call: String,
+    pub call: Vec<u8>,
 }
 
 /// The next entries to deliver, or `None` when all are.
@@ -146,12 +163,12 @@ pub fn undelivered(sql: &dyn Sql) -> Result<Option<Batch>, Fault> {
     let items = SqlStore::new(sql).outbox(BATCH)?;
     let Some(last) = items.last().map(|item| item.seq) else { return Ok(None) };
     let entries = items.into_iter().map(|OutboxItem { revocation, .. }| revocation).collect();
-    Ok(Some(Batch { last, call: serde_json::to_string(&RevocationCall::Add(entries))? }))
+    Ok(Some(Batch { last, call: pack(&RevocationCall::Add(entries))? }))
 }
 
 /// Takes a batch out of the outbox, given what the `Revocation` object answered.
-pub fn delivered(sql: &dyn Sql, last: u64, answer: &str) -> Result<(), Fault> {
-    match serde_json::from_str(answer)? {
+pub fn delivered(sql: &dyn Sql, last: u64, answer: &[u8]) -> Result<(), Fault> {
+    match unpack(answer)? {
         Answer::Ok(()) => Ok(SqlStore::new(sql).outbox_ack(last)?),
         Answer::Denied(denial) => Err(Fault(denial.detail)),
     }
@@ -175,24 +192,24 @@ fn answer(
     request: &TenantRequest<'_>,
     now: UnixTime,
     entropy: &impl Entropy,
-) -> Result<String, Fault> {
+) -> Result<Vec<u8>, Fault> {
     let tenant = &request.tenant;
     match &request.call {
         TenantCall::Enroll(command) => encode(enroll(store, command, now, entropy)?),
         TenantCall::Renew(command) => encode(renew(store, command, now, entropy)?),
         TenantCall::Verify(command) => encode(Answer::Ok(verify(store, command, now)?)),
-        TenantCall::Mint(context, request) => encode(tokens::mint(store, context, request, now, entropy)?),
-        TenantCall::Tokens(query) => encode(tokens::list(store, tenant, query)?),
+        TenantCall::Mint(context, request) => encode_json(tokens::mint(store, context, request, now, entropy)?),
+        TenantCall::Tokens(query) => encode_json(tokens::list(store, tenant, query)?),
         TenantCall::RevokeToken(context, id) => encode(tokens::revoke(store, context, id, now)?),
-        TenantCall::Runners(query) => encode(runners::list(store, tenant, query, now)?),
-        TenantCall::Runner(id) => encode(runners::show(store, tenant, id, now)?),
-        TenantCall::Ban(context, id, request) => encode(runners::ban(store, context, id, request, now)?),
-        TenantCall::Unban(context, id) => encode(runners::unban(store, context, id, now)?),
+        TenantCall::Runners(query) => encode_json(runners::list(store, tenant, query, now)?),
+        TenantCall::Runner(id) => encode_json(runners::show(store, tenant, id, now)?),
+        TenantCall::Ban(context, id, request) => encode_json(runners::ban(store, context, id, request, now)?),
+        TenantCall::Unban(context, id) => encode_json(runners::unban(store, context, id, now)?),
         TenantCall::Evict(context, id) => encode(runners::evict(store, context, id, now)?),
         TenantCall::Refused(context, kind, named, code) => {
             encode(Answer::Ok(audit::note_refused(store, context, *kind, named.as_deref(), *code, now)?))
         }
-        TenantCall::Audit(query) => encode(audit::list(store, query)?),
+        TenantCall::Audit(query) => encode_json(audit::list(store, query)?),
     }
 }
 
@@ -205,6 +222,7 @@ mod tests {
     use verifier::registry::suite::world::{Counter, NOW, TENANT, by_token, enrolment, pod};
     use verifier::registry::{Allotment, RevocationReason};
 
+    use super::super::shell::Json;
     use super::*;
 
     const NEW: Known = Known { ready: false, armed: false };
@@ -216,11 +234,11 @@ mod tests {
 
     fn decided(sql: &Connection, call: TenantCall<'_>, known: Known) -> Decided {
         let request = TenantRequest { tenant: TENANT.into(), call };
-        decide(sql, &serde_json::to_string(&request).unwrap(), known, NOW, &Counter).unwrap()
+        decide(sql, &pack(&request).unwrap(), known, NOW, &Counter).unwrap()
     }
 
     fn read<T: DeserializeOwned>(decided: &Decided) -> T {
-        Result::<T, Denial>::from(serde_json::from_str::<Answer<T>>(&decided.answer).unwrap()).unwrap()
+        Result::<T, Denial>::from(unpack::<Answer<T>>(&decided.answer).unwrap()).unwrap()
     }
 
     fn context() -> AdminContext {
@@ -268,7 +286,8 @@ mod tests {
         let minted = mint(&sql, NEW);
         assert_eq!((minted.ready, minted.alarm), (true, Some(PURGE_EVERY)));
         assert_eq!(mint(&sql, WARM).alarm, None);
-        let token = read::<MintedToken>(&minted).token;
+        let Json(minted) = read(&minted);
+        let token = serde_json::from_str::<MintedToken>(&minted).unwrap().token;
         let enrolled = decided(&sql, TenantCall::Enroll(Cow::Owned(by_token(&token, "k"))), WARM);
         let runner = read::<Allotment>(&enrolled).runner_id;
         let ban = serde_json::from_str("{}").unwrap();
@@ -291,8 +310,9 @@ mod tests {
         let reason = i64::from(RevocationReason::PrivilegeWithdrawn.code());
         sql.query(insert, &[(&serial).into(), NOW.into(), reason.into(), NOW.plus(60).into()]).unwrap();
         let batch = undelivered(&sql).unwrap().unwrap();
-        assert!(batch.call.contains(&serial), "{}", batch.call);
-        assert!(delivered(&sql, batch.last, "").is_err());
+        let RevocationCall::Add(entries) = unpack(&batch.call).unwrap() else { panic!("{batch:?}") };
+        assert_eq!(entries.iter().map(|entry| &entry.serial).collect::<Vec<_>>(), [&serial]);
+        assert!(delivered(&sql, batch.last, &[]).is_err());
         assert_eq!(undelivered(&sql).unwrap(), Some(batch));
         assert_eq!(forget_ended(&sql, NOW).unwrap(), Some(Duration::ZERO));
         let last = undelivered(&sql).unwrap().unwrap().last;

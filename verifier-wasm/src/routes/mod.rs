@@ -13,6 +13,7 @@ use verifier::Denial;
 use crate::access::{self, Role};
 use crate::door::Call;
 use crate::isolate;
+use crate::objects::client::Json;
 use crate::problem::Refusal;
 use crate::request::Request;
 use crate::response::{Body, Response};
@@ -116,9 +117,13 @@ pub async fn dispatch(route: &Route, request: &Request, call: &mut Call<'_>) -> 
 
 /// A JSON answer.
 pub fn json<T: Serialize>(status: u16, value: &T) -> Result<Response, Refusal> {
-    let text = serde_json::to_string(value).map_err(|error| internal(&error))?;
+    Ok(passed_on(status, Json(serde_json::to_string(value).map_err(|error| internal(&error))?)))
+}
+
+/// JSON as an object wrote it.
+pub fn passed_on(status: u16, Json(text): Json) -> Response {
     let response = Response::new(status, Body::Text(text));
-    Ok(response.with("content-type", "application/json").with("cache-control", "no-store"))
+    response.with("content-type", "application/json").with("cache-control", "no-store")
 }
 
 /// Nothing to say.

@@ -13,7 +13,7 @@ use crate::objects::client::{self, Applicant, PolicyWrite};
 use crate::problem::Refusal;
 use crate::request::Request;
 use crate::response::Response;
-use crate::routes::{internal, json, parse};
+use crate::routes::{internal, json, parse, passed_on};
 
 /// `GET /v1/admin/policy`: the document with its `ETag`; 404 before the first.
 pub async fn get(call: &Call<'_>) -> Result<Response, Refusal> {
@@ -56,5 +56,5 @@ fn answer(current: &isolate::PolicyInForce) -> Result<Response, Refusal> {
 
 /// `GET /v1/admin/audit`: who applied which policy.
 pub async fn audit(request: &Request, call: &Call<'_>) -> Result<Response, Refusal> {
-    json(200, &client::policy_audit(call.env, page(request)?).await?)
+    Ok(passed_on(200, client::policy_audit(call.env, page(request)?).await?))
 }

@@ -14,7 +14,7 @@ use crate::objects::client;
 use crate::problem::Refusal;
 use crate::request::Request;
 use crate::response::Response;
-use crate::routes::{json, no_content, parse};
+use crate::routes::{no_content, parse, passed_on};
 
 /// Runs a route of `tenant`.
 pub async fn dispatch(
@@ -32,7 +32,7 @@ pub async fn dispatch(
         TenantRoute::Tokens => {
             let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::tokens(env, tenant, page).await?)
+            Ok(passed_on(200, client::tokens(env, tenant, page).await?))
         }
         TenantRoute::Token(id) => {
             known(call, tenant).await?;
@@ -42,11 +42,11 @@ pub async fn dispatch(
         TenantRoute::Runners => {
             let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::runners(env, tenant, page).await?)
+            Ok(passed_on(200, client::runners(env, tenant, page).await?))
         }
         TenantRoute::Runner(id) => {
             known(call, tenant).await?;
-            json(200, &client::runner(env, tenant, id).await?)
+            Ok(passed_on(200, client::runner(env, tenant, id).await?))
         }
         TenantRoute::Ban(id) => {
             let ban = match ban_request(request).await {
@@ -54,11 +54,11 @@ pub async fn dispatch(
                 Err(denial) => return Err(refuse(call, &context, AuditType::Ban, Some(id), denial).await),
             };
             known(call, tenant).await?;
-            json(200, &client::ban(env, &context, id, ban).await?)
+            Ok(passed_on(200, client::ban(env, &context, id, ban).await?))
         }
         TenantRoute::Unban(id) => {
             known(call, tenant).await?;
-            json(200, &client::unban(env, &context, id).await?)
+            Ok(passed_on(200, client::unban(env, &context, id).await?))
         }
         TenantRoute::Evict(id) => {
             known(call, tenant).await?;
@@ -68,7 +68,7 @@ pub async fn dispatch(
         TenantRoute::Audit => {
             let page = page(request)?;
             known(call, tenant).await?;
-            json(200, &client::audit(env, tenant, page).await?)
+            Ok(passed_on(200, client::audit(env, tenant, page).await?))
         }
     }
 }
@@ -76,7 +76,7 @@ pub async fn dispatch(
 /// `POST …/tokens`.
 async fn mint(request: &Request, call: &Call<'_>, context: &AdminContext) -> Result<Response, Refusal> {
     match mint_request(request, call, &context.tenant).await {
-        Ok(mint) => json(201, &client::mint(call.env, context, mint).await?),
+        Ok(mint) => Ok(passed_on(201, client::mint(call.env, context, mint).await?)),
         Err(denial) => Err(refuse(call, context, AuditType::TokenMint, None, denial).await),
     }
 }
