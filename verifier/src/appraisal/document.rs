@@ -5,10 +5,7 @@
 //!
 //! Out of scope: what the values mean.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::tree::{Node, Report, Table};
 
@@ -53,8 +50,8 @@ pub(super) struct AwsStsDocument {
     pub(super) regions: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fips: Option<bool>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) endpoints: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
+    pub(super) endpoints: Vec<(String, String)>,
 }
 
 /// `[[oidc_issuers]]`.
@@ -69,7 +66,7 @@ pub(super) struct IssuerDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_token_lifetime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) jwks: Option<Value>,
+    pub(super) jwks: Option<Node>,
 }
 
 /// `[[tenants]]`.
@@ -92,7 +89,7 @@ pub(super) struct RuleDocument {
     pub(super) fields: Vec<(&'static str, String)>,
 }
 
-fn as_map<S: serde::Serializer>(fields: &[(&'static str, String)], serializer: S) -> Result<S::Ok, S::Error> {
+fn as_map<N: Serialize, S: Serializer>(fields: &[(N, String)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
 }
 
@@ -187,7 +184,7 @@ fn issuer(mut table: Table, report: &mut Report) -> IssuerDocument {
         issuer: table.text("issuer", report),
         jwks_uri: table.text("jwks_uri", report),
         max_token_lifetime: table.text("max_token_lifetime", report),
-        jwks: table.json("jwks"),
+        jwks: table.take("jwks"),
     };
     table.finish(report);
     document

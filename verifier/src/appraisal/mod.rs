@@ -2,6 +2,7 @@
 
 mod compile;
 mod document;
+mod keyed;
 pub mod policy;
 pub mod rule;
 mod tree;
@@ -72,13 +73,6 @@ fn tenant_of<'a>(policy: &'a Policy, principal: &Principal) -> Result<&'a str, D
         .at(Check::M1)
         .compared("a rule of the policy", identity)
     })
-}
-
-/// Collects one by one. `collect` of an ordered map or set sorts first: faster for many items, and 5 KB of code for each type.
-fn gathered<C: Default + Extend<T>, T>(items: impl Iterator<Item = T>) -> C {
-    let mut all = C::default();
-    all.extend(items);
-    all
 }
 
 #[cfg(test)]

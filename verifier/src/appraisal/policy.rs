@@ -1,10 +1,9 @@
 //! The compiled policy: what the checks and the worker read. Only validation ([`Policy::compile`]) makes one.
 
-use std::collections::BTreeMap;
-
 use protocol::admin::PolicyProblem;
 
 pub use super::document::PolicyDocument;
+use super::keyed::Keyed;
 use super::rule::{Rule, index_key, index_keys_of};
 use crate::UnixTime;
 use crate::evidence::Principal;
@@ -21,7 +20,7 @@ pub struct Policy {
     pub(super) certificates: Certificates,
     pub(super) aws_sts: AwsStsSettings,
     pub(super) oidc: OidcSettings,
-    pub(super) tenants: BTreeMap<String, Tenant>,
+    pub(super) tenants: Keyed<Tenant>,
     pub(super) index: Index,
     pub(super) warnings: Vec<PolicyProblem>,
     pub(super) document: PolicyDocument,
@@ -45,7 +44,7 @@ pub struct AwsStsSettings {
     /// Adds the FIPS hosts of these regions.
     pub fips: bool,
     /// Region → endpoint URL that replaces the region's own: https, or http to loopback.
-    pub endpoints: BTreeMap<String, String>,
+    pub endpoints: Vec<(String, String)>,
 }
 
 /// Whose ServiceAccount tokens are trusted (CHECKS K3).
@@ -158,7 +157,7 @@ impl Policy {
 
     /// Ids of the tenants, sorted.
     pub fn tenants(&self) -> impl Iterator<Item = &str> {
-        self.tenants.keys().map(String::as_str)
+        self.tenants.keys()
     }
 
     /// A tenant of the policy.
@@ -185,12 +184,12 @@ impl Policy {
 /// Rules by what they have in common with the principals they match, so that a look-up sees few of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Index {
-    by_key: BTreeMap<String, Vec<(String, Rule)>>,
+    by_key: Keyed<Vec<(String, Rule)>>,
 }
 
 impl Index {
     pub(super) fn add(&mut self, tenant: &str, rule: Rule) {
-        self.by_key.entry(index_key(&rule)).or_default().push((tenant.to_owned(), rule));
+        self.by_key.push(index_key(&rule), (tenant.to_owned(), rule));
     }
 
     fn find(&self, principal: &Principal) -> Option<&str> {

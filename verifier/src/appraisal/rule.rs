@@ -111,11 +111,11 @@ impl Rule {
     }
 
     /// Rules with different scopes never overlap; principals have the same scope as the rules they match.
-    pub(super) fn scope(&self) -> (Mode, &str) {
+    pub(super) fn scope(&self) -> String {
         match self {
-            Self::Aws(rule) => (Mode::AwsSts, &rule.account),
-            Self::Gke(rule) => (Mode::GkeOidc, &rule.project),
-            Self::Eks(rule) => (Mode::EksOidc, &rule.issuer),
+            Self::Aws(rule) => ["aws ", &rule.account].concat(),
+            Self::Gke(rule) => ["gke ", &rule.project].concat(),
+            Self::Eks(rule) => ["eks ", &rule.issuer].concat(),
         }
     }
 }

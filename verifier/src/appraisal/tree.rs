@@ -2,12 +2,13 @@
 //!
 //! Out of scope: syntax and equal keys. Those are the text's own faults and end the reading at once.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use protocol::admin::PolicyProblem;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde::{Serialize, Serializer};
+
+use super::keyed::Keyed;
 
 /// Problems and warnings found so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,15 +16,15 @@ pub(super) struct Report {
     pub(super) problems: Vec<PolicyProblem>,
     pub(super) warnings: Vec<PolicyProblem>,
     /// Paths of the problems.
-    faulty: BTreeSet<String>,
+    faulty: Keyed<()>,
     /// Paths where something else stands in place of a table: what it lacks is not worth saying.
-    no_tables: BTreeSet<String>,
+    no_tables: Keyed<()>,
 }
 
 impl Report {
     pub(super) fn problem(&mut self, path: impl Into<String>, message: impl Into<String>) {
         let path = path.into();
-        self.faulty.insert(path.clone());
+        self.faulty.insert(path.clone(), ());
         self.problems.push(PolicyProblem { path, message: message.into() });
     }
 
@@ -34,14 +35,14 @@ impl Report {
     /// Says that a field is missing, unless it or its table is there with another fault.
     pub(super) fn missing(&mut self, path: &str, message: impl Into<String>) {
         let table = path.rsplit_once('.').map_or("", |(table, _)| table);
-        if !self.no_tables.contains(table) && !self.faulty.contains(path) {
+        if self.no_tables.get(table).is_none() && self.faulty.get(path).is_none() {
             self.problem(path, message);
         }
     }
 }
 
 /// Any value of JSON or TOML. Tables keep their order and have no equal keys.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
     Null,
     Flag(bool),
@@ -62,17 +63,17 @@ impl Node {
             Self::Table(_) => "a table",
         }
     }
+}
 
-    fn into_json(self) -> Value {
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Null => Value::Null,
-            Self::Flag(flag) => Value::Bool(flag),
-            Self::Number(number) => Value::Number(number),
-            Self::Text(text) => Value::String(text),
-            Self::List(items) => items.into_iter().map(Self::into_json).collect(),
-            Self::Table(entries) => {
-                Value::Object(super::gathered(entries.into_iter().map(|(name, node)| (name, node.into_json()))))
-            }
+            Self::Null => serializer.serialize_unit(),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Number(number) => number.serialize(serializer),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::List(items) => serializer.collect_seq(items),
+            Self::Table(entries) => serializer.collect_map(entries.iter().map(|(name, node)| (name, node))),
         }
     }
 }
@@ -130,9 +131,9 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
         let mut entries: Vec<(String, Node)> = Vec::new();
-        let mut seen = BTreeSet::new();
+        let mut seen = Keyed::default();
         while let Some((name, node)) = map.next_entry::<String, Node>()? {
-            if !seen.insert(name.clone()) {
+            if seen.insert(name.clone(), ()).is_some() {
                 return Err(de::Error::custom(format_args!("duplicate field `{}`", crate::encoding::shown(&name))));
             }
             entries.push((name, node));
@@ -156,7 +157,7 @@ impl Table {
             Node::Table(entries) => entries,
             other => {
                 report.problem(path.clone(), format!("must be a table, not {}", other.kind()));
-                report.no_tables.insert(path.clone());
+                report.no_tables.insert(path.clone(), ());
                 Vec::new()
             }
         };
@@ -168,7 +169,7 @@ impl Table {
     }
 
     /// The value of a field; `null` is the same as absent.
-    fn take(&mut self, name: &'static str) -> Option<Node> {
+    pub(super) fn take(&mut self, name: &'static str) -> Option<Node> {
         self.known.push(name);
         let at = self.entries.iter().position(|(key, _)| key == name)?;
         Some(self.entries.remove(at).1).filter(|node| !matches!(node, Node::Null))
@@ -231,23 +232,18 @@ impl Table {
     }
 
     /// A table with free names and text values.
-    pub(super) fn text_table(&mut self, name: &'static str, report: &mut Report) -> Option<BTreeMap<String, String>> {
+    pub(super) fn text_table(&mut self, name: &'static str, report: &mut Report) -> Option<Vec<(String, String)>> {
         let table = self.table(name, report)?;
-        let mut texts = BTreeMap::new();
+        let mut texts = Vec::new();
         for (key, node) in table.entries {
             if let Node::Text(text) = node {
-                texts.insert(key, text);
+                texts.push((key, text));
             } else {
                 let path = [&table.path, ".", &crate::encoding::shown(&key)].concat();
                 report.problem(path, format!("must be text, not {}", node.kind()));
             }
         }
         Some(texts)
-    }
-
-    /// Any value, as JSON.
-    pub(super) fn json(&mut self, name: &'static str) -> Option<Value> {
-        self.take(name).map(Node::into_json)
     }
 
     /// Fields that nobody asked for are problems.

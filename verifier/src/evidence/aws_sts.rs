@@ -159,8 +159,8 @@ fn check_region(region: &str, settings: &AwsStsSettings, trace: &mut Trace) -> R
 
 /// Endpoints of a region: its own, or the one that the policy has in their place.
 fn endpoints(region: Region, settings: &AwsStsSettings) -> Vec<Endpoint> {
-    match settings.endpoints.get(region.name()) {
-        Some(written) => Endpoint::parse(written).into_iter().collect(),
+    match settings.endpoints.iter().find(|(name, _)| name == region.name()) {
+        Some((_, written)) => Endpoint::parse(written).into_iter().collect(),
         None => region.hosts(settings.fips).into_iter().map(Endpoint::of_host).collect(),
     }
 }

@@ -1,18 +1,15 @@
 //! Issuers that are trusted: those that rules imply, with defaults, and those written out, which override them (CHECKS K3, K8).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use protocol::Mode;
-use serde_json::Value;
 
 use super::fields::check_url;
 use super::rules::PlacedRule;
 use super::settings::duration;
 use crate::appraisal::document::{IssuerDocument, PolicyDocument};
-use crate::appraisal::gathered;
+use crate::appraisal::keyed::Keyed;
 use crate::appraisal::policy::{DEFAULT_TOKEN_LIFETIME, KeySource, OidcSettings, TrustedIssuer};
 use crate::appraisal::rule::{ANY, GkeRule, Rule};
-use crate::appraisal::tree::Report;
+use crate::appraisal::tree::{Node, Report};
 use crate::encoding::shown;
 use crate::evidence::kubernetes_oidc::{GkeIssuer, parse_eks_issuer, parse_gke_issuer};
 use crate::jose::JwkSet;
@@ -25,49 +22,60 @@ const SHORTEST_USEFUL_LIFETIME: i64 = 600;
 pub(super) fn read(document: &PolicyDocument, rules: &[PlacedRule], report: &mut Report) -> OidcSettings {
     let mut issuers = implied(rules);
     let wildcards = wildcards(rules);
-    let mut first_of: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut first_of = Keyed::default();
     for (number, written) in document.oidc_issuers.iter().enumerate() {
         let path = format!("oidc_issuers[{number}]");
-        if let Some(first) = written.issuer.as_deref().and_then(|issuer| first_of.insert(issuer, number)) {
+        if let Some(first) = written.issuer.clone().and_then(|issuer| first_of.insert(issuer, number)) {
             report.problem(format!("{path}.issuer"), format!("is the issuer of oidc_issuers[{first}] too"));
         }
         if let Some(issuer) = issuer(&path, written, report) {
-            if !issuers.contains_key(&issuer.issuer) && !in_wildcard(&issuer.issuer, &wildcards) {
+            if issuers.get(&issuer.issuer).is_none() && !in_wildcard(&issuer.issuer, &wildcards) {
                 report.warning(path, "is not used by any rule: its tokens map to no tenant");
             }
             issuers.insert(issuer.issuer.clone(), issuer);
         }
     }
-    OidcSettings { issuers: issuers.into_values().collect(), wildcard_projects: wildcards.into_iter().collect() }
+    OidcSettings {
+        issuers: issuers.items().cloned().collect(),
+        wildcard_projects: wildcards.items().cloned().collect(),
+    }
 }
 
-fn implied(rules: &[PlacedRule]) -> BTreeMap<String, TrustedIssuer> {
-    let named = rules.iter().filter_map(|placed| match &placed.rule {
-        Rule::Gke(GkeRule { project, location, cluster, .. }) if cluster != ANY => {
-            let issuer = GkeIssuer { project, location, cluster }.issuer();
-            Some((Mode::GkeOidc, issuer))
-        }
-        Rule::Eks(rule) => Some((Mode::EksOidc, rule.issuer.clone())),
-        Rule::Gke(_) | Rule::Aws(_) => None,
-    });
-    gathered(named.map(|(mode, issuer)| {
+fn implied(rules: &[PlacedRule]) -> Keyed<TrustedIssuer> {
+    let mut issuers = Keyed::default();
+    for placed in rules {
+        let (mode, issuer) = match &placed.rule {
+            Rule::Gke(GkeRule { project, location, cluster, .. }) if cluster != ANY => {
+                (Mode::GkeOidc, GkeIssuer { project, location, cluster }.issuer())
+            }
+            Rule::Eks(rule) => (Mode::EksOidc, rule.issuer.clone()),
+            Rule::Gke(_) | Rule::Aws(_) => continue,
+        };
         let keys = KeySource::Fetch { jwks_uri: default_jwks_uri(mode, &issuer) };
-        (issuer.clone(), TrustedIssuer { mode, issuer, keys, max_token_lifetime: DEFAULT_TOKEN_LIFETIME })
-    }))
+        let trusted = TrustedIssuer { mode, issuer: issuer.clone(), keys, max_token_lifetime: DEFAULT_TOKEN_LIFETIME };
+        issuers.insert(issuer, trusted);
+    }
+    issuers
 }
 
-fn wildcards(rules: &[PlacedRule]) -> BTreeSet<(String, String)> {
-    let gke = rules.iter().filter_map(|placed| match &placed.rule {
-        Rule::Gke(rule) if rule.cluster == ANY => Some((rule.project.clone(), rule.location.clone())),
-        _ => None,
-    });
-    gathered(gke)
+/// Project and location of the rules for any cluster.
+fn wildcards(rules: &[PlacedRule]) -> Keyed<(String, String)> {
+    let mut wildcards = Keyed::default();
+    for placed in rules {
+        if let Rule::Gke(rule) = &placed.rule
+            && rule.cluster == ANY
+        {
+            let key = [rule.project.as_str(), " ", &rule.location].concat();
+            wildcards.insert(key, (rule.project.clone(), rule.location.clone()));
+        }
+    }
+    wildcards
 }
 
-fn in_wildcard(issuer: &str, wildcards: &BTreeSet<(String, String)>) -> bool {
+fn in_wildcard(issuer: &str, wildcards: &Keyed<(String, String)>) -> bool {
     parse_gke_issuer(issuer).is_some_and(|parts| {
         wildcards
-            .iter()
+            .items()
             .any(|(project, location)| project == parts.project && (location == ANY || location == parts.location))
     })
 }
@@ -151,8 +159,8 @@ fn keys(path: &str, written: &IssuerDocument, report: &mut Report) -> Result<Opt
 }
 
 /// A static set without a usable key is a problem (CHECKS K8).
-fn static_keys(path: &str, jwks: &Value, report: &mut Report) -> Result<KeySource, ()> {
-    let jwks = jwks.to_string();
+fn static_keys(path: &str, jwks: &Node, report: &mut Report) -> Result<KeySource, ()> {
+    let jwks = serde_json::to_string(jwks).map_err(|error| report.problem(path, error.to_string()))?;
     match JwkSet::parse(jwks.as_bytes()) {
         Ok(_) => Ok(KeySource::Static { jwks }),
         Err(error) => {

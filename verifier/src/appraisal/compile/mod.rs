@@ -8,12 +8,10 @@ mod issuers;
 mod rules;
 mod settings;
 
-use std::collections::BTreeMap;
-
 use protocol::admin::PolicyProblem;
 
 use super::document::PolicyDocument;
-use super::gathered;
+use super::keyed::Keyed;
 use super::policy::{Index, Policy, Tenant};
 use rules::PlacedRule;
 
@@ -46,12 +44,14 @@ pub(super) fn compile(mut document: PolicyDocument) -> Result<Policy, Vec<Policy
     })
 }
 
-fn tenants(document: &PolicyDocument, rules: &[PlacedRule]) -> BTreeMap<String, Tenant> {
-    let with_id = document.tenants.iter().filter_map(|tenant| Some((tenant.id.clone()?, tenant)));
-    gathered(with_id.map(|(id, tenant)| {
+fn tenants(document: &PolicyDocument, rules: &[PlacedRule]) -> Keyed<Tenant> {
+    let mut tenants = Keyed::default();
+    for tenant in &document.tenants {
+        let Some(id) = tenant.id.clone() else { continue };
         let own = rules.iter().filter(|placed| placed.tenant == id).map(|placed| placed.rule.clone()).collect();
-        (id, Tenant { rules: own, bootstrap_tokens: tenant.bootstrap_tokens.unwrap_or(true) })
-    }))
+        tenants.insert(id, Tenant { rules: own, bootstrap_tokens: tenant.bootstrap_tokens.unwrap_or(true) });
+    }
+    tenants
 }
 
 fn index(rules: &[PlacedRule]) -> Index {

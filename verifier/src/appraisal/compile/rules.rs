@@ -1,11 +1,10 @@
 //! Tenants and their rules, one by one and against each other.
 
-use std::collections::BTreeMap;
-
 use protocol::Mode;
 
 use super::fields::{check_role, check_user, is_account, is_namespace, is_service_account, is_session, is_unique_id};
 use crate::appraisal::document::{PolicyDocument, RuleDocument};
+use crate::appraisal::keyed::Keyed;
 use crate::appraisal::policy::AwsStsSettings;
 use crate::appraisal::rule::{ANY, AwsRule, EksRule, GkeRule, NamePattern, Rule};
 use crate::appraisal::tree::Report;
@@ -25,13 +24,13 @@ pub(super) struct PlacedRule {
 }
 
 pub(super) fn read(document: &PolicyDocument, report: &mut Report) -> Vec<PlacedRule> {
-    let mut first_of: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut first_of = Keyed::default();
     let mut rules = Vec::new();
     for (number, tenant) in document.tenants.iter().enumerate() {
         let path = format!("tenants[{number}]");
         let id = tenant.id.as_deref().unwrap_or_default();
         check_tenant_id(&path, tenant.id.as_deref(), report);
-        if let Some(first) = first_of.insert(id, number).filter(|_| !id.is_empty()) {
+        if let Some(first) = first_of.insert(id.to_owned(), number).filter(|_| !id.is_empty()) {
             report.problem(format!("{path}.id"), format!("is the id of tenants[{first}] too"));
         }
         if tenant.rules.is_empty() && tenant.bootstrap_tokens == Some(false) {
@@ -268,9 +267,10 @@ const NAMED: usize = 3;
 
 /// Refuses rules of different tenants that one principal could match (PROTOCOL, Policy).
 pub(super) fn check_overlap(rules: &[PlacedRule], report: &mut Report) {
-    let mut scopes: BTreeMap<(Mode, &str), Vec<&PlacedRule>> = BTreeMap::new();
+    let mut scopes: Keyed<Vec<&PlacedRule>> = Keyed::default();
     for placed in rules {
-        let earlier = scopes.entry(placed.rule.scope()).or_default();
+        let scope = placed.rule.scope();
+        let earlier = scopes.get(&scope).map_or(&[][..], Vec::as_slice);
         let (own, others): (Vec<&PlacedRule>, Vec<&PlacedRule>) =
             earlier.iter().partition(|other| other.tenant_number == placed.tenant_number);
         report_overlap(placed, &others, report);
@@ -285,7 +285,7 @@ pub(super) fn check_overlap(rules: &[PlacedRule], report: &mut Report) {
             );
             report.warning(placed.path.clone(), message);
         }
-        earlier.push(placed);
+        scopes.push(scope, placed);
     }
 }
 

@@ -1,9 +1,8 @@
 //! Names, lifetimes and the STS allowlist.
 
-use std::collections::BTreeSet;
-
 use super::fields::{check_trust_domain, check_url, foreign_audience, is_audience, seconds};
 use crate::appraisal::document::PolicyDocument;
+use crate::appraisal::keyed::Keyed;
 use crate::appraisal::policy::{AwsStsSettings, Certificates};
 use crate::appraisal::tree::Report;
 use crate::aws::endpoint::Endpoint;
@@ -80,12 +79,12 @@ pub(super) fn duration(path: &str, text: Option<&str>, report: &mut Report) -> O
 pub(super) fn aws_sts(document: &PolicyDocument, report: &mut Report) -> AwsStsSettings {
     let written = document.aws_sts.clone().unwrap_or_default();
     let regions = written.regions.unwrap_or_default();
-    let mut seen = BTreeSet::new();
+    let mut seen = Keyed::default();
     for (n, region) in regions.iter().enumerate() {
         let path = format!("aws_sts.regions[{n}]");
         if !partition::is_known_region(region) {
             report.problem(path, format!("`{}` is no AWS region known to this verifier", shown(region)));
-        } else if !seen.insert(region.as_str()) {
+        } else if seen.insert(region.clone(), ()).is_some() {
             report.problem(path, format!("`{region}` is listed twice"));
         }
     }

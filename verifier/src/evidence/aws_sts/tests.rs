@@ -225,7 +225,7 @@ fn s3_endpoint_of_the_policy_takes_the_place_of_the_regions() {
         let endpoint = endpoint.to_owned();
         Request::good().settings(move |settings| {
             settings.fips = true;
-            settings.endpoints.insert("eu-west-1".into(), endpoint);
+            settings.endpoints.push(("eu-west-1".into(), endpoint));
         })
     };
     let emulator = local("http://127.0.0.1:4566");
@@ -236,7 +236,7 @@ fn s3_endpoint_of_the_policy_takes_the_place_of_the_regions() {
     local("http://sts.evil.com").with("host", "sts.evil.com").refused(Check::S3, Reason::HostNotAllowed);
     // Another region's endpoint changes nothing here.
     let other = Request::good()
-        .settings(|settings| drop(settings.endpoints.insert("us-east-1".into(), "http://127.0.0.1:4566".into())));
+        .settings(|settings| settings.endpoints.push(("us-east-1".into(), "http://127.0.0.1:4566".into())));
     assert_eq!(other.accepted().request.url, "https://sts.eu-west-1.amazonaws.com/");
 }
 
