@@ -3,10 +3,10 @@
 //! The refusal binding can only be asked after a refusal; when it says no, the isolate itself answers that address 429 for a minute.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 use protocol::Code;
+use verifier::shelf::Shelf;
 use verifier::{Denial, UnixTime};
 use worker::Env;
 
@@ -32,7 +32,7 @@ const ADDRESSES: usize = 4096;
 pub struct ClientAddress(String);
 
 thread_local! {
-    static SHUT: RefCell<HashMap<String, UnixTime>> = RefCell::default();
+    static SHUT: RefCell<Shelf<UnixTime>> = const { RefCell::new(Shelf::new()) };
 }
 
 impl ClientAddress {
@@ -90,15 +90,15 @@ impl<'a> Limits<'a> {
     }
 }
 
-fn shut_out(shut: &mut HashMap<String, UnixTime>, address: &str, now: UnixTime) {
-    if shut.len() >= ADDRESSES {
-        shut.retain(|_, until| *until > now);
+fn shut_out(shut: &mut Shelf<UnixTime>, address: &str, now: UnixTime) {
+    if shut.iter().len() >= ADDRESSES {
+        shut.retain(|until| *until > now);
     }
-    if shut.len() >= ADDRESSES {
-        let oldest = shut.iter().min_by_key(|(_, until)| **until).map(|(address, _)| address.clone());
+    if shut.iter().len() >= ADDRESSES {
+        let oldest = shut.iter().min_by_key(|(_, until)| **until).map(|(address, _)| address.to_owned());
         oldest.and_then(|address| shut.remove(&address));
     }
-    shut.insert(address.to_owned(), now.plus(SHUT_OUT));
+    shut.insert(address, now.plus(SHUT_OUT));
 }
 
 fn limited(detail: &str, seconds: i64) -> Denial {

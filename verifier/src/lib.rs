@@ -35,6 +35,7 @@ pub mod jose;
 pub mod keys;
 pub mod ports;
 pub mod registry;
+pub mod shelf;
 mod time;
 pub mod trace;
 

@@ -4,7 +4,6 @@
 //! out sets, never futures: two requests that both need a fetch both make it, since a promise of one must never be awaited by the other.
 //! Out of scope: the fetch itself ([`super::jwks_fetch`]) and the data centre's cache, which is a port ([`crate::ports::JwksStore`]).
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use thiserror::Error;
@@ -12,6 +11,7 @@ use thiserror::Error;
 use super::jwk::{JwkSet, JwkSetError};
 use crate::UnixTime;
 use crate::ports::HttpError;
+use crate::shelf::Shelf;
 
 /// Shortest time a fetched set is fresh, seconds; also where the host says nothing.
 pub const MIN_FRESH: i64 = 300;
@@ -176,9 +176,9 @@ impl RefreshDue {
 /// The cache of one isolate.
 #[derive(Debug, Default)]
 pub struct JwksCache {
-    issuers: HashMap<String, Entry>,
-    written: HashMap<String, (String, Rc<JwkSet>)>,
-    budgets: HashMap<String, Vec<UnixTime>>,
+    issuers: Shelf<Entry>,
+    written: Shelf<(String, Rc<JwkSet>)>,
+    budgets: Shelf<Vec<UnixTime>>,
     uses: u64,
     due: Vec<RefreshDue>,
 }
@@ -305,15 +305,17 @@ impl JwksCache {
         if self.keeps(now, wanted) {
             return Ok(());
         }
-        let spent = self.budgets.entry(project.to_owned()).or_default();
+        let mut spent = self.budgets.remove(project).unwrap_or_default();
         spent.retain(|at| now.since(*at) < BUDGET_WINDOW);
-        match spent.first() {
+        let permitted = match spent.first() {
             Some(oldest) if spent.len() >= BUDGET => Err(NoKeys::until(now, oldest.plus(BUDGET_WINDOW), Cause::Budget)),
             _ => {
                 spent.push(now);
                 Ok(())
             }
-        }
+        };
+        self.budgets.insert(project, spent);
+        permitted
     }
 
     /// Whether a set is still there to be fetched again: one that was pushed out meanwhile is nobody's any more.
@@ -334,12 +336,13 @@ impl JwksCache {
         if fetched_at > now || theirs.age(now) >= MAX_STALE {
             return None;
         }
-        let entry = self.entry_mut(wanted);
+        let mut entry = self.take(wanted);
         if entry.usable(now).is_none_or(|ours| ours.fetched_at < fetched_at) {
             entry.set = Some(theirs);
         }
         let answers = entry.usable(now).filter(|cached| cached.is_fresh(now) && (kid.is_none() || cached.set.has(kid)));
         let set = answers.map(|cached| Rc::clone(&cached.set));
+        self.issuers.insert(wanted.issuer, entry);
         self.evict(now);
         set
     }
@@ -352,7 +355,7 @@ impl JwksCache {
         kid: Option<&str>,
         outcome: Fetched,
     ) -> Result<Rc<JwkSet>, NoKeys> {
-        let entry = self.entry_mut(wanted);
+        let mut entry = self.take(wanted);
         let result = match outcome {
             Fetched::Set { set, fresh_for } => {
                 if kid.is_some() && !set.has(kid) {
@@ -371,6 +374,7 @@ impl JwksCache {
             Fetched::Gone(status) => entry.fail(now, kid, Cause::Status(status)),
             Fetched::Failed(cause) => entry.fail(now, kid, cause),
         };
+        self.issuers.insert(wanted.issuer, entry);
         self.evict(now);
         result
     }
@@ -390,7 +394,7 @@ impl JwksCache {
         match JwkSet::parse(jwks.as_bytes()) {
             Ok(set) => {
                 let set = Rc::new(set);
-                self.written.insert(issuer.to_owned(), (jwks.to_owned(), Rc::clone(&set)));
+                self.written.insert(issuer, (jwks.to_owned(), Rc::clone(&set)));
                 Decision::Use(set)
             }
             // The policy was validated: only a fault of ours leads here.
@@ -402,33 +406,31 @@ impl JwksCache {
         self.issuers.get(wanted.issuer).filter(|entry| Some(entry.jwks_uri.as_str()) == wanted.origin.jwks_uri())
     }
 
-    /// The issuer's entry, empty when it is new or its address has changed.
-    fn entry_mut(&mut self, wanted: &KeySetRef<'_>) -> &mut Entry {
+    /// The issuer's entry, to be changed and put back; a new one when there is none or its address has changed.
+    fn take(&mut self, wanted: &KeySetRef<'_>) -> Entry {
         let jwks_uri = wanted.origin.jwks_uri().unwrap_or_default();
-        let last_use = self.uses;
-        let entry = self.issuers.entry(wanted.issuer.to_owned()).or_default();
-        if entry.jwks_uri != jwks_uri {
-            *entry = Entry {
-                jwks_uri: jwks_uri.to_owned(),
-                wildcard: wanted.origin.project().is_some(),
-                ..Entry::default()
-            };
-        }
-        entry.last_use = entry.last_use.max(last_use);
+        let old = self.issuers.remove(wanted.issuer).filter(|entry| entry.jwks_uri == jwks_uri);
+        let mut entry = old.unwrap_or_else(|| Entry {
+            jwks_uri: jwks_uri.to_owned(),
+            wildcard: wanted.origin.project().is_some(),
+            ..Entry::default()
+        });
+        entry.last_use = entry.last_use.max(self.uses);
         entry
     }
 
     /// Drops what can serve no more, then the least used wildcard sets above their number.
     fn evict(&mut self, now: UnixTime) {
-        self.issuers.retain(|_, entry| {
+        self.issuers.retain(|entry| {
             entry.usable(now).is_some()
                 || entry.gone_until.is_some_and(|until| until > now)
                 || entry.paused(COOLDOWN, now).is_some()
         });
-        let wildcards = self.issuers.values().filter(|entry| entry.wildcard && entry.set.is_some()).count();
+        let wildcards = self.issuers.iter().filter(|(_, entry)| entry.wildcard && entry.set.is_some()).count();
         for _ in MAX_WILDCARD_SETS..wildcards {
             let bounded = self.issuers.iter().filter(|(_, entry)| entry.wildcard && entry.set.is_some());
-            let Some(oldest) = bounded.min_by_key(|(_, entry)| entry.last_use).map(|(issuer, _)| issuer.clone()) else {
+            let Some(oldest) = bounded.min_by_key(|(_, entry)| entry.last_use).map(|(issuer, _)| issuer.to_owned())
+            else {
                 return;
             };
             self.issuers.remove(&oldest);
@@ -774,7 +776,7 @@ mod tests {
             // The first one is in constant use.
             assert!(matches!(cache.decide(T0, &wildcard(&issuers[0]), Some("a")), Decision::Use(_)));
         }
-        let kept: Vec<usize> = (0..100).filter(|n| cache.issuers.contains_key(&issuers[*n])).collect();
+        let kept: Vec<usize> = (0..100).filter(|n| cache.issuers.get(&issuers[*n]).is_some()).collect();
         assert_eq!(kept.len(), MAX_WILDCARD_SETS);
         assert_eq!((kept[0], kept[1], kept[63]), (0, 37, 99));
         // Named issuers are not among them.
@@ -790,7 +792,7 @@ mod tests {
             let _ = cache.record(T0.plus(n), &wildcard(&issuer), Some("a"), GONE);
         }
         assert!(matches!(cache.decide(T0.plus(1_000), &wildcard("https://gke/good"), Some("a")), Decision::Use(_)));
-        assert!(cache.issuers.len() <= 301, "{}", cache.issuers.len());
+        assert!(cache.issuers.iter().len() <= 301, "{}", cache.issuers.iter().len());
     }
 
     #[test]
@@ -879,9 +881,9 @@ mod tests {
         assert_eq!(kept.count(), MAX_WILDCARD_SETS);
         for refresh in &due {
             assert!(cache.record(T0.plus(291), &refresh.key_set(), None, fetched(&["a"], 300)).is_ok());
-            assert!(cache.issuers.len() <= MAX_WILDCARD_SETS, "{}", cache.issuers.len());
+            assert!(cache.issuers.iter().len() <= MAX_WILDCARD_SETS, "{}", cache.issuers.iter().len());
         }
-        assert!(cache.issuers.values().all(|entry| entry.wildcard));
+        assert!(cache.issuers.iter().all(|(_, entry)| entry.wildcard));
     }
 
     proptest! {
