@@ -117,7 +117,7 @@ impl CrlDraft {
     }
 
     fn into_tbs(mut self, issuer: &CaCertificate) -> Result<TbsCertList, SigningError> {
-        self.entries.sort_by_key(|entry| (entry.serial, entry.revoked_at));
+        self.entries.sort_unstable_by_key(|entry| (entry.serial, entry.revoked_at));
         self.entries.dedup_by_key(|entry| entry.serial);
         let issuer_name = issuer.certificate().tbs_certificate().subject().clone();
         let none = Name::default();

@@ -102,11 +102,15 @@ pub(crate) fn members<'de, A: MapAccess<'de>>(
         }
         names.push(name);
     }
-    names.sort_unstable();
-    if names.array_windows().any(|[one, next]| one == next) {
+    if one_comes_twice(names) {
         return Err(de::Error::custom("a member comes twice"));
     }
     Ok(())
+}
+
+fn one_comes_twice(mut names: Vec<Cow<'_, str>>) -> bool {
+    names.sort_unstable();
+    names.array_windows().any(|[one, next]| one == next)
 }
 
 /// Reads one JSON object and nothing after it.
