@@ -1,12 +1,12 @@
 //! The checks of CHECKS.md by number, so that code, trace and tests name the same thing.
 
 use protocol::Mode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 macro_rules! checks {
     ($($(#[$meta:meta])* $id:ident = $name:literal,)+) => {
         /// A check of CHECKS.md, or (M) one of ours that stands between them. Those of [`Check::of_mode`] show in traces.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Check { $(#[doc = $name] $id,)+ }
 
         impl Check {
@@ -69,6 +69,19 @@ checks! {
     A4 = "verify first, empty expectations refuse",
     M1 = "mapping to a tenant",
     M2 = "ban and state",
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
+
+impl<'de> Deserialize<'de> for Check {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let id = String::deserialize(deserializer)?;
+        Self::ALL.iter().copied().find(|check| check.id() == id).ok_or_else(|| de::Error::custom("no check"))
+    }
 }
 
 impl Check {
