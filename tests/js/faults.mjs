@@ -111,6 +111,16 @@ async function trapBetween(begin) {
   return Response.json(answers.map(({ status }) => status));
 }
 
+/** What a `Policy` object makes of a call that is no octets. */
+function calledWithText() {
+  const storage = { transactionSync: (step) => step(), sql: {} };
+  try {
+    return bundle.Policy.prototype.decide.call({ ctx: { storage } }, '{"read":null}');
+  } catch (error) {
+    return error.message;
+  }
+}
+
 export default {
   async fetch(request, bindings, context) {
     const fault = request.headers.get("x-fault");
@@ -118,6 +128,9 @@ export default {
     const env = how ? Object.create(bindings, { METRICS: { value: dataset(how) } }) : bindings;
     if (fault === "surface") {
       return Response.json(surface());
+    }
+    if (fault === "text") {
+      return Response.json(calledWithText());
     }
     if (fault === "between") {
       return trapBetween((other) => bundle.default.fetch(request.clone(), Object.create(env, other), context));

@@ -19,10 +19,11 @@ export async function within(limit, promise) {
 async function read(stream, max) {
   const chunks = [];
   let length = 0;
-  // Leaving the loop cancels the stream.
-  for await (const chunk of stream ?? []) {
+  for await (const chunk of stream?.values({ preventCancel: true }) ?? []) {
     length += chunk.length;
     if (length > max) {
+      // Nobody waits for it: it has nothing to say any more.
+      stream.cancel().catch(() => {});
       return undefined;
     }
     chunks.push(chunk);
@@ -39,10 +40,10 @@ async function read(stream, max) {
 /** The same of a request; one that says its length is read in one piece. */
 export async function body(request, max) {
   const length = request.headers.get("content-length");
-  if (length === null) {
+  if (!/^\d+$/.test(length ?? "")) {
     return read(request.body, max);
   }
-  if (!(Number(length) <= max)) {
+  if (Number(length) > max) {
     return undefined;
   }
   const octets = new Uint8Array(await request.arrayBuffer());
@@ -92,7 +93,8 @@ export async function cached(url) {
 /** Puts octets into it for `maxAge` seconds. */
 export function cache(url, octets, fetchedAt, freshFor, maxAge) {
   const headers = { "cache-control": `max-age=${maxAge}`, "x-fetched-at": fetchedAt, "x-fresh-for": freshFor };
-  return caches.default.put(url, new Response(octets, { headers }));
+  // A copy, since the cache reads them later, when something else may lie there.
+  return caches.default.put(url, new Response(octets.slice(), { headers }));
 }
 
 /** Whether a rate limit lets `key` pass; so does one that is not bound. */

@@ -156,7 +156,7 @@ fn runner() -> Result<PathBuf> {
 /// The loop inside the isolate: verifier and platform of the worker with an entry of its own, bound and optimised like the worker.
 fn isolate(tools: &Tools) -> Result<PathBuf> {
     let step = Step::begin("Loop inside the isolate");
-    let module = bundle::compile(tools, "bench-isolate")?;
+    let module = bundle::compile("bench-isolate")?;
     let out = paths::target().join("bench/isolate");
     fs::create_dir_all(&out)?;
     bundle::bind(tools, &module, &out)?;

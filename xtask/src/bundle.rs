@@ -5,7 +5,7 @@
 //! | cargo | `verifier-wasm/src` | the module, with wasm-bindgen's notes in it |
 //! | wasm-bindgen | that | `glue.js` and the module proper |
 //! | wasm-opt | the module | `index_bg.wasm`, without names (a tenth of the size) |
-//! | esbuild | `verifier-wasm/js/entry.mjs` and the glue | `index.js`, in one piece |
+//! | esbuild | `verifier-wasm/js` and the glue | `index.js`, in one piece |
 //!
 //! Cargo is asked first whether the module changed at all, so that an unchanged worker costs no optimiser run.
 
@@ -85,7 +85,7 @@ pub fn build(tools: &Tools, profile: Profile) -> Result<PathBuf> {
     let _lock = tools::lock(&paths::scratch(), "bundle.lock")?;
     let dir = profile.dir();
     let module = match profile {
-        Profile::Release => compile(tools, "verifier-wasm")?,
+        Profile::Release => compile("verifier-wasm")?,
         Profile::Dev => compile_dev()?,
     };
     let stamp = Stamp::new(tools, profile, &module)?;
@@ -113,12 +113,14 @@ fn compile_dev() -> Result<PathBuf> {
 /// The standard library is compiled with it, for size and without the texts of panics, which nobody would hear: 28 KB less to download
 /// (docs/performance.md). That takes flags that are not stable, of a compiler that `rust-toolchain.toml` pins, and a target folder of its own: build
 /// scripts look whether such flags are allowed, and would be run anew at each turn.
-pub fn compile(tools: &Tools, package: &str) -> Result<PathBuf> {
+pub fn compile(package: &str) -> Result<PathBuf> {
     let target = paths::target().join("deployed");
     let mut command = process::cargo();
     command.args(["build", "--lib", "--package", package, "--target", TARGET, "--profile", "worker"]);
-    command.arg("--target-dir").arg(&target).args(["--config", &flags(tools)?]);
-    if tools.std_source {
+    command.arg("--target-dir").arg(&target).args(["--config", &flags()?]);
+    // Either would take the place of the flags.
+    command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    if tools::std_source() {
         command.args(["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=optimize_for_size"]);
         command.env("RUSTC_BOOTSTRAP", "1");
     } else {
@@ -141,14 +143,17 @@ fn machine_paths() -> Result<Vec<(PathBuf, &'static str)>> {
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
     let cargo = cargo.map(|cargo| (cargo.join("registry/src"), "crates"));
-    Ok(cargo.into_iter().chain([(tools::sysroot()?, "rust"), (paths::root().to_owned(), ".")]).collect())
+    Ok(cargo
+        .into_iter()
+        .chain([(tools::sysroot()?.join("lib/rustlib"), "rust"), (paths::root().to_owned(), ".")])
+        .collect())
 }
 
 /// Cargo configuration for a module that is small, and the same wherever it is built.
-fn flags(tools: &Tools) -> Result<String> {
+fn flags() -> Result<String> {
     let anonymous = |(path, name): (PathBuf, &str)| format!("--remap-path-prefix={}={name}", path.display());
     let mut flags: Vec<String> = machine_paths()?.into_iter().map(anonymous).collect();
-    if tools.std_source {
+    if tools::std_source() {
         flags.extend(["-Zunstable-options", "-Cpanic=immediate-abort"].map(str::to_owned));
     }
     let flags: Vec<String> = flags.iter().map(|flag| format!("'{flag}'")).collect();
@@ -184,6 +189,7 @@ const ENTRY: &str = "entry.mjs";
 fn scripts() -> Result<Vec<PathBuf>> {
     let files = fs::read_dir(crate_dir().join("js"))?.map(|file| Ok(file?.path()));
     let mut files: Vec<PathBuf> = files.collect::<Result<_>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "mjs"));
     files.sort_unstable();
     Ok(files)
 }
@@ -265,6 +271,9 @@ impl Stamp {
     fn new(tools: &Tools, profile: Profile, module: &Path) -> Result<Self> {
         let module = fs::read(module).with_context(|| format!("cargo left no {}", module.display()))?;
         let mut rest = tools.fingerprint.clone();
+        if profile == Profile::Release {
+            rest.extend([flags()?, FOR_SIZE.join(" ")]);
+        }
         for script in scripts()? {
             rest += &fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
         }

@@ -96,7 +96,10 @@ fn main() -> ExitCode {
         Command::Dev(args) => dev::run(&args),
         Command::Size => tools::prepare(tools::Need::Build).and_then(|tools| size::by_crate(&tools)).map(|()| true),
         Command::Bench(args) => bench::run(&args),
-        Command::Setup => tools::prepare(tools::Need::Test).map(|_| true),
+        Command::Setup => tools::prepare(tools::Need::Test).map(|_| {
+            tools::std_source();
+            true
+        }),
         Command::Guard { program } => process::guard(&program),
     };
     match outcome {

@@ -58,7 +58,7 @@ pub fn run(full: bool) -> Result<bool> {
     total.add(check("Lints", process::cargo().args(LINTS))?);
     match bundle::build(&tools, Profile::Release) {
         Ok(dir) => {
-            if tools.std_source {
+            if tools::std_source() {
                 total.add(Count::of_one(size::keeps_to_budget(&tools, &dir)?));
             } else {
                 note("NOT RUN: the size of the bundle, which has not the standard library that it is deployed with");

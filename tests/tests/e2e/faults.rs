@@ -118,6 +118,19 @@ fn a_step_of_an_instance_that_was_given_up_does_not_cost_the_next_one() {
     assert_eq!(traps.count(), 1);
 }
 
+/// As from a worker of before there were versions: no trap, which would cost others their answers.
+#[test]
+fn a_call_that_is_no_octets_is_a_fault() {
+    let stack = faulty("faults-text");
+    let call = stack.client().request("GET", "/healthz").header("x-fault", "text");
+    assert_eq!(Client::send(call).expect(200).json(), json!("the object failed; its log says why"));
+    // A decision, which is logged, after whatever there was to log.
+    stack.logged(stack.client().post("/v1/enroll", &json!({})).header("x-request-id").unwrap());
+    let events: Vec<_> = stack.log().into_iter().map(|line| line["event"].clone()).collect();
+    assert_eq!(events.iter().filter(|event| *event == "object_fault").count(), 1, "{events:?}");
+    assert!(!events.iter().any(|event| event == "trap"), "{events:?}");
+}
+
 /// What the storage of `tenant` held after each of its calls: number of tables, and whether an alarm is set.
 fn storage(stack: &Stack, tenant: &str) -> Vec<(u64, bool)> {
     let lines = stack.log().into_iter().filter(|line| line["event"] == "storage" && line["tenant"] == tenant);

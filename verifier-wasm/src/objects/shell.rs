@@ -87,10 +87,16 @@ mod tests {
 
     use protocol::admin::{AuditType, BanRequest, BanScope, MintRequest};
     use protocol::{Code, Reason};
+    use serde::de::DeserializeOwned;
+    use verifier::appraisal::Rule;
     use verifier::checks::Check;
     use verifier::encoding::{hex, sha256};
-    use verifier::registry::suite::world::{NOW, admin, by_token, enrolment, pod, renewal, session};
-    use verifier::registry::{Allotment, Appraisal, PageQuery, Revocation, RevocationReason, VerifyCommand};
+    use verifier::evidence::{AwsPrincipal, Principal, PrincipalKind};
+    use verifier::registry::suite::world::{NOW, admin, by_token, enrolment, pod, renewal, session, terms};
+    use verifier::registry::{
+        Allotment, Appraisal, CertificateTerms, EnrollCommand, PageQuery, RenewCommand, Revocation, RevocationReason,
+        VerifyCommand,
+    };
 
     use super::super::policy::{Applicant, Call as PolicyCall, PolicyRead, PolicyWrite, StoredPolicy};
     use super::super::revocation::{Call as RevocationCall, RevocationList};
@@ -118,10 +124,22 @@ mod tests {
         }
     }
 
-    /// One of each that crosses, every member with something in it.
-    fn messages() -> Vec<(&'static str, Vec<u8>)> {
+    /// A message, and the same after it was read.
+    struct Sample {
+        name: String,
+        message: Vec<u8>,
+        again: Vec<u8>,
+    }
+
+    fn sample<T: Serialize + DeserializeOwned>(name: &str, message: &T) -> Sample {
+        let message = pack(message).unwrap();
+        let again = pack(&unpack::<T>(&message).unwrap()).unwrap();
+        Sample { name: name.to_owned(), message, again }
+    }
+
+    fn calls() -> Vec<Sample> {
+        let call = |name: &str, call| sample(name, &TenantRequest { tenant: "acme".into(), call });
         let text = |text: &str| Some(text.to_owned());
-        let call = |call| pack(&TenantRequest { tenant: "acme".into(), call }).unwrap();
         let page = || PageQuery { limit: Some(7), cursor: text("c") };
         let verify =
             VerifyCommand { enroll: enrolment(&session("i"), "e", "k"), consume: true, actor: "0a".to_owned() };
@@ -129,6 +147,53 @@ mod tests {
         let ban = BanRequest { reason: text("r"), scope: Some(BanScope::Runner) };
         let token = format!("rpbt_acme_{}_{}", "a".repeat(16), "a".repeat(52));
         let (context, runner) = (|| Cow::Owned(admin()), || Cow::Borrowed("r"));
+        let renew = |rules| RenewCommand { rules, ..renewal(&allotment(), "k") };
+        let terms = CertificateTerms { bootstrap_reattest_after: Some(9), ..terms() };
+        let user = Principal::Aws(AwsPrincipal {
+            partition: "aws".to_owned(),
+            account: "1".repeat(12),
+            kind: PrincipalKind::User,
+            name: "n".to_owned(),
+            session: None,
+            unique_id: "u".to_owned(),
+            user_id: "i".to_owned(),
+        });
+        let user = EnrollCommand { terms, ..enrolment(&user, "e", "k") };
+        let refused = TenantCall::Refused(context(), AuditType::TokenMint, Some(runner()), Code::Forbidden);
+        vec![
+            call("enroll", TenantCall::Enroll(Cow::Owned(enrolment(&pod("1"), "e", "k")))),
+            call("enroll a user", TenantCall::Enroll(Cow::Owned(user))),
+            call("enroll by token", TenantCall::Enroll(Cow::Owned(by_token(&token, "k")))),
+            call("renew", TenantCall::Renew(Cow::Owned(renew(Some(rules()))))),
+            call("renew without rules", TenantCall::Renew(Cow::Owned(renew(None)))),
+            call("verify", TenantCall::Verify(Cow::Owned(verify))),
+            call("mint", TenantCall::Mint(context(), mint)),
+            call("tokens", TenantCall::Tokens(page())),
+            call("revoke token", TenantCall::RevokeToken(context(), runner())),
+            call("runners", TenantCall::Runners(page())),
+            call("runner", TenantCall::Runner(runner())),
+            call("ban", TenantCall::Ban(context(), runner(), ban)),
+            call("unban", TenantCall::Unban(context(), runner())),
+            call("evict", TenantCall::Evict(context(), runner())),
+            call("refused", refused),
+            call("audit", TenantCall::Audit(page())),
+        ]
+    }
+
+    /// One of each kind, every member with something in it.
+    fn rules() -> Vec<Rule> {
+        serde_json::from_str(
+            r#"[
+                {"aws": {"partition": "p", "account": "a", "kind": "user", "name": "n", "session": "s", "unique_id": "u"}},
+                {"gke": {"project": "p", "location": "l", "cluster": "c", "namespace": "n", "service_account": "s"}},
+                {"eks": {"issuer": "i", "namespace": "n", "service_account": "s"}}
+            ]"#,
+        )
+        .unwrap()
+    }
+
+    fn others() -> Vec<Sample> {
+        let text = |text: &str| Some(text.to_owned());
         let applicant = || Applicant { actor: "0a".to_owned(), request_id: "q".to_owned() };
         let stored = || StoredPolicy { document: "{}".to_owned(), etag: "e".to_owned(), version: 3 };
         let write = PolicyWrite {
@@ -137,74 +202,68 @@ mod tests {
             if_match: text("e"),
             applicant: applicant(),
         };
-        let revoked = || Revocation {
-            serial: "5".repeat(32),
-            revoked_at: NOW,
-            reason: RevocationReason::KeyCompromise,
-            not_after: NOW.plus(60),
-        };
+        let reasons = [
+            RevocationReason::KeyCompromise,
+            RevocationReason::CaCompromise,
+            RevocationReason::Superseded,
+            RevocationReason::CessationOfOperation,
+            RevocationReason::PrivilegeWithdrawn,
+        ];
+        let revoked = |reason| Revocation { serial: "5".repeat(32), revoked_at: NOW, reason, not_after: NOW.plus(60) };
+        let revoked: Vec<_> = reasons.into_iter().map(revoked).collect();
         let appraisal = Appraisal { denial: Some(denial()), passed: vec![Check::K7, Check::A1], consumed: true };
-        let refused = TenantCall::Refused(context(), AuditType::TokenMint, Some(runner()), Code::Forbidden);
+        let page = PageQuery { limit: None, cursor: None };
         vec![
-            ("enroll", call(TenantCall::Enroll(Cow::Owned(enrolment(&pod("1"), "e", "k"))))),
-            ("enroll by token", call(TenantCall::Enroll(Cow::Owned(by_token(&token, "k"))))),
-            ("renew", call(TenantCall::Renew(Cow::Owned(renewal(&allotment(), "k"))))),
-            ("verify", call(TenantCall::Verify(Cow::Owned(verify)))),
-            ("mint", call(TenantCall::Mint(context(), mint))),
-            ("tokens", call(TenantCall::Tokens(page()))),
-            ("revoke token", call(TenantCall::RevokeToken(context(), runner()))),
-            ("runners", call(TenantCall::Runners(page()))),
-            ("runner", call(TenantCall::Runner(runner()))),
-            ("ban", call(TenantCall::Ban(context(), runner(), ban))),
-            ("unban", call(TenantCall::Unban(context(), runner()))),
-            ("evict", call(TenantCall::Evict(context(), runner()))),
-            ("refused", call(refused)),
-            ("audit", call(TenantCall::Audit(page()))),
-            ("policy read", pack(&PolicyCall::Read(text("e"))).unwrap()),
-            ("policy write", pack(&PolicyCall::Write(write)).unwrap()),
-            ("policy refused", pack(&PolicyCall::Refused(applicant(), Code::PolicyInvalid)).unwrap()),
-            ("tenant known", pack(&PolicyCall::TenantKnown("acme".to_owned())).unwrap()),
-            ("policy audit", pack(&PolicyCall::Audit(page())).unwrap()),
-            ("revoked", pack(&RevocationCall::Add(vec![revoked()])).unwrap()),
-            ("list", pack(&RevocationCall::List).unwrap()),
-            ("allotment", encode(Answer::Ok(allotment())).unwrap()),
-            ("denial", encode(Answer::<()>::Denied(Box::new(denial()))).unwrap()),
-            ("appraisal", encode(Answer::Ok(appraisal)).unwrap()),
-            ("for the operator", encode_json(Answer::Ok(())).unwrap()),
-            ("policy", encode(Answer::Ok(PolicyRead::Document(stored()))).unwrap()),
-            ("no policy", encode(Answer::Ok(PolicyRead::Absent)).unwrap()),
-            ("unchanged", encode(Answer::Ok(PolicyRead::Unchanged)).unwrap()),
-            ("stored", encode(Answer::Ok(stored())).unwrap()),
-            ("crl", encode(Answer::Ok(RevocationList { number: 9, entries: vec![revoked()] })).unwrap()),
+            sample("policy read", &PolicyCall::Read(text("e"))),
+            sample("policy write", &PolicyCall::Write(write)),
+            sample("policy refused", &PolicyCall::Refused(applicant(), Code::PolicyInvalid)),
+            sample("tenant known", &PolicyCall::TenantKnown("acme".to_owned())),
+            sample("policy audit", &PolicyCall::Audit(page)),
+            sample("revoked", &RevocationCall::Add(revoked.clone())),
+            sample("list", &RevocationCall::List),
+            sample("allotment", &Answer::Ok(allotment())),
+            sample("denial", &Answer::<()>::Denied(Box::new(denial()))),
+            sample("appraisal", &Answer::Ok(appraisal)),
+            sample("for the operator", &Answer::Ok(Json("[]".to_owned()))),
+            sample("policy", &Answer::Ok(PolicyRead::Document(stored()))),
+            sample("no policy", &Answer::Ok(PolicyRead::Absent)),
+            sample("unchanged", &Answer::Ok(PolicyRead::Unchanged)),
+            sample("stored", &Answer::Ok(stored())),
+            sample("crl", &Answer::Ok(RevocationList { number: 9, entries: revoked })),
         ]
+    }
+
+    fn samples() -> impl Iterator<Item = Sample> {
+        calls().into_iter().chain(others())
     }
 
     /// An object of the version before may hear these. If one is no longer what it was, [`VERSION`] has to grow.
     #[test]
     fn messages_of_a_version_never_change() {
-        let digests = |(name, message): (&str, Vec<u8>)| format!("{name} {}", &hex(&sha256(&message))[..16]);
-        let digests: Vec<String> = messages().into_iter().map(digests).collect();
+        let digest = |Sample { name, message, .. }: Sample| format!("{name} {}", &hex(&sha256(&message))[..16]);
+        let digests: Vec<String> = samples().map(digest).collect();
         insta::assert_snapshot!(format!("version {VERSION}\n{}", digests.join("\n")));
     }
 
     #[test]
-    fn what_is_of_another_version_is_refused() {
-        for (name, mut message) in messages() {
+    fn what_is_read_is_what_was_written() {
+        for Sample { name, message, again } in samples() {
+            assert_eq!(message, again, "{name}");
+        }
+        let refused = encode_json::<()>(Err(denial())).unwrap();
+        assert_eq!(Result::<Json, _>::from(unpack::<Answer<Json>>(&refused).unwrap()).unwrap_err(), denial());
+    }
+
+    #[test]
+    fn what_is_of_another_version_or_cut_is_refused() {
+        for Sample { name, mut message, .. } in calls() {
+            assert!(unpack::<TenantRequest<'_>>(&message).is_ok(), "{name}");
+            for end in 0..message.len() {
+                assert!(unpack::<TenantRequest<'_>>(&message[..end]).is_err(), "{name} {end}");
+            }
             assert_eq!(message[0], VERSION, "{name}");
             message[0] += 1;
             assert!(unpack::<TenantRequest<'_>>(&message).is_err(), "{name}");
-        }
-        assert!(unpack::<()>(&[]).is_err());
-    }
-
-    /// Cut short, a message is a fault and nothing else.
-    #[test]
-    fn what_is_cut_is_refused() {
-        for (name, message) in messages().into_iter().take(14) {
-            for end in 1..message.len() {
-                assert!(unpack::<TenantRequest<'_>>(&message[..end]).is_err(), "{name} {end}");
-            }
-            assert!(unpack::<TenantRequest<'_>>(&message).is_ok(), "{name}");
         }
     }
 }

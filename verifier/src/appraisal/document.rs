@@ -184,7 +184,7 @@ fn issuer(mut table: Table, report: &mut Report) -> IssuerDocument {
         issuer: table.text("issuer", report),
         jwks_uri: table.text("jwks_uri", report),
         max_token_lifetime: table.text("max_token_lifetime", report),
-        jwks: table.take("jwks"),
+        jwks: table.json("jwks"),
     };
     table.finish(report);
     document

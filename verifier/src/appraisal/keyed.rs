@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A map from texts. Whatever the items are, the tree is of one type: one for each would be 4 KB of code for each.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Keyed<T> {
     places: BTreeMap<String, usize>,
     items: Vec<T>,
@@ -14,6 +14,15 @@ impl<T> Default for Keyed<T> {
         Self { places: BTreeMap::new(), items: Vec::new() }
     }
 }
+
+/// The order of insertion means nothing.
+impl<T: PartialEq> PartialEq for Keyed<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys().eq(other.keys()) && self.items().eq(other.items())
+    }
+}
+
+impl<T: Eq> Eq for Keyed<T> {}
 
 impl<T> Keyed<T> {
     pub(super) fn get(&self, key: &str) -> Option<&T> {

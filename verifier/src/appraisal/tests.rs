@@ -155,6 +155,27 @@ const PROBLEMS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// What a document says does not depend on the order of members, so neither does what it equals, nor the text that is stored.
+#[test]
+fn order_of_members_means_nothing() {
+    let key = r#"{"kty":"EC","use":"sig","kid":"k","crv":"P-256","x":"a","y":"b"}"#;
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(key).unwrap();
+    let backwards: Vec<String> = members.iter().rev().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let policy = |key: &str, endpoints: &str| {
+        let issuer = format!(r#"{{"mode":"gke-oidc","issuer":"{GKE}","jwks":{{"keys":[{key}]}}}}"#);
+        let sts = format!(r#"{{"regions":["eu-west-1","eu-west-2"],"endpoints":{{{endpoints}}}}}"#);
+        let text = format!(
+            r#"{{"trust_domain":"e.example","audience":"e.example","aws_sts":{sts},"oidc_issuers":[{issuer}],"tenants":[]}}"#
+        );
+        serde_json::from_str::<PolicyDocument>(&text).unwrap()
+    };
+    let (one, two) = (r#""eu-west-1":"http://127.0.0.1:1""#, r#""eu-west-2":"http://127.0.0.1:2""#);
+    let first = policy(key, &format!("{one},{two}"));
+    let second = policy(&format!("{{{}}}", backwards.join(",")), &format!("{two},{one}"));
+    assert_eq!(first, second);
+    assert_eq!(serde_json::to_string(&first).unwrap(), serde_json::to_string(&second).unwrap());
+}
+
 #[test]
 fn each_problem_has_its_path_and_says_what_is_wanted() {
     for (rest, path, message) in PROBLEMS {

@@ -63,6 +63,21 @@ impl Node {
             Self::Table(_) => "a table",
         }
     }
+
+    /// The same with the members of its tables in order of their names, as far down as there are any.
+    fn sorted(self) -> Self {
+        match self {
+            Self::List(items) => Self::List(items.into_iter().map(Self::sorted).collect()),
+            Self::Table(entries) => Self::Table(sorted(entries.into_iter().map(|(name, node)| (name, node.sorted())))),
+            other => other,
+        }
+    }
+}
+
+fn sorted(entries: impl Iterator<Item = (String, Node)>) -> Vec<(String, Node)> {
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    entries
 }
 
 impl Serialize for Node {
@@ -231,11 +246,16 @@ impl Table {
         self.take(name).map(|node| Self::of(path, node, report))
     }
 
-    /// A table with free names and text values.
+    /// Any value. What it says does not depend on the order of members, so neither do its text and what it equals.
+    pub(super) fn json(&mut self, name: &'static str) -> Option<Node> {
+        self.take(name).map(Node::sorted)
+    }
+
+    /// A table with free names and text values, sorted.
     pub(super) fn text_table(&mut self, name: &'static str, report: &mut Report) -> Option<Vec<(String, String)>> {
         let table = self.table(name, report)?;
         let mut texts = Vec::new();
-        for (key, node) in table.entries {
+        for (key, node) in sorted(table.entries.into_iter()) {
             if let Node::Text(text) = node {
                 texts.push((key, text));
             } else {

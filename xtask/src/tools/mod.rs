@@ -16,6 +16,7 @@ mod wasm_target;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 
@@ -38,8 +39,6 @@ pub struct Tools {
     pub wasm_bindgen: PathBuf,
     /// `wasm-pack`, when the need was [`Need::Test`].
     pub wasm_pack: Option<PathBuf>,
-    /// Whether the bundle gets a standard library of its own: the toolchain has the source.
-    pub std_source: bool,
     /// One word per tool and version; what was made with other tools is stale.
     pub fingerprint: String,
 }
@@ -74,7 +73,6 @@ impl Tools {
 /// Installs what is missing for `need`. Cheap when all is there.
 pub fn prepare(need: Need) -> Result<Tools> {
     wasm_target::ensure()?;
-    let std_source = wasm_target::ensure_source();
     let bindgen = cargo_tools::wasm_bindgen_cli()?;
     let mut wanted = vec![&bindgen];
     if need == Need::Test {
@@ -82,12 +80,11 @@ pub fn prepare(need: Need) -> Result<Tools> {
     }
     cargo_tools::ensure(&wanted)?;
     let node = npm::ensure()?;
-    let fingerprint = format!("{bindgen} {} std-source={std_source}", npm::lock_hash()?);
+    let fingerprint = format!("{bindgen} {}", npm::lock_hash()?);
     Ok(Tools {
         node,
         wasm_bindgen: bindgen.bin_dir(),
         wasm_pack: (need == Need::Test).then(|| cargo_tools::WASM_PACK.program("wasm-pack")),
-        std_source,
         fingerprint,
     })
 }
@@ -95,6 +92,12 @@ pub fn prepare(need: Need) -> Result<Tools> {
 /// Installs the packages of the lock file in `source` into `to/node_modules`, unless they are there.
 pub fn install_packages(source: &Path, to: &Path) -> Result<()> {
     npm::install_elsewhere(source, to)
+}
+
+/// Whether the toolchain has the source of the standard library, so that the bundle gets one of its own. Asked for once.
+pub fn std_source() -> bool {
+    static THERE: LazyLock<bool> = LazyLock::new(wasm_target::ensure_source);
+    *THERE
 }
 
 /// Folder of the active toolchain.
