@@ -11,7 +11,7 @@ use crate::report::Row;
 use crate::scene::Scene;
 use edge_tests::figures::{all_rounded, median, rounded};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 const WARM_UP: usize = 300;
 const ENROLMENTS: usize = 1_500;
 const LOAD: Enrolment = Enrolment { connections: 16, keep: true };

@@ -15,7 +15,7 @@ use crate::report::Row;
 use crate::scene::Scene;
 use edge_tests::figures::{all_rounded, median, rounded};
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 15;
 const TOKENS: usize = 400;
 const CONNECTIONS: usize = 16;
 const WARM_UP: Duration = Duration::from_secs(2);
