@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::progress::{Step, note};
-use crate::tools::{self, Tools};
+use crate::tools::{self, TARGET, Tools};
 use crate::{paths, process};
 
 /// How the worker is compiled.
@@ -105,7 +105,7 @@ fn compile_dev() -> Result<PathBuf> {
     let mut command = process::cargo();
     command.args(["build", "--lib", "--package", "verifier-wasm", "--target", TARGET]);
     process::run_quietly_on_stdout(&mut command)?;
-    Ok(module(paths::target(), "debug", "verifier-wasm"))
+    Ok(module(paths::target(), Profile::Dev, "verifier-wasm"))
 }
 
 /// Compiles a package as it is deployed; its module.
@@ -116,7 +116,8 @@ fn compile_dev() -> Result<PathBuf> {
 pub fn compile(package: &str) -> Result<PathBuf> {
     let target = paths::target().join("deployed");
     let mut command = process::cargo();
-    command.args(["build", "--lib", "--package", package, "--target", TARGET, "--profile", "worker"]);
+    command.args(["build", "--lib", "--package", package, "--target", TARGET]);
+    command.args(["--profile", Profile::Release.cargo_dir()]);
     command.arg("--target-dir").arg(&target).args(["--config", &flags()?]);
     // Either would take the place of the flags.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -129,14 +130,12 @@ pub fn compile(package: &str) -> Result<PathBuf> {
         );
     }
     process::run_quietly_on_stdout(&mut command)?;
-    Ok(module(&target, "worker", package))
+    Ok(module(&target, Profile::Release, package))
 }
 
-fn module(target: &Path, profile: &str, package: &str) -> PathBuf {
-    target.join(TARGET).join(profile).join(package.replace('-', "_")).with_extension("wasm")
+fn module(target: &Path, profile: Profile, package: &str) -> PathBuf {
+    target.join(TARGET).join(profile.cargo_dir()).join(package.replace('-', "_")).with_extension("wasm")
 }
-
-const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Folders of this machine that panic messages would name, and what they say in their place.
 fn machine_paths() -> Result<Vec<(PathBuf, &'static str)>> {

@@ -20,6 +20,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 
+pub use self::wasm_target::{TARGET, sysroot};
 use crate::process;
 
 /// What a command is going to do with the tools.
@@ -98,11 +99,6 @@ pub fn install_packages(source: &Path, to: &Path) -> Result<()> {
 pub fn std_source() -> bool {
     static THERE: LazyLock<bool> = LazyLock::new(wasm_target::ensure_source);
     *THERE
-}
-
-/// Folder of the active toolchain.
-pub fn sysroot() -> Result<PathBuf> {
-    wasm_target::sysroot()
 }
 
 /// The workerd program of this platform.

@@ -8,7 +8,8 @@ use anyhow::{Result, anyhow};
 use crate::process;
 use crate::progress::{Step, note};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+/// What the worker is compiled for.
+pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Adds the target to the active toolchain when it is not there.
 pub fn ensure() -> Result<()> {
